@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 N_SAMPLES = 1000
 ASPECTS = (0.2, 1.2)
-METHODS = ("gradient-flow", "nesterov-flow")
+METHODS = ("gradient-flow", "accelerated-flow")
 NOISE = 1.0
 SIGNAL = 5.0
 
@@ -37,7 +37,7 @@ def curves(aspect: float, name: str) -> dict[str, np.ndarray]:
     """Return the stops, the true error and its three estimates."""
     X, y, beta = simulate(aspect)
     spectrum = st.decompose(X, y)
-    stops = np.geomspace(0.1, 40 if name == "nesterov-flow" else 400, 80)
+    stops = np.geomspace(0.1, 40 if name == "accelerated-flow" else 400, 80)
     path = st.path(spectrum, name, stops)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warning that naive GCV is inconsistent

@@ -23,7 +23,7 @@ ELLIPSES = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5,
 NOISE = 0.02  # standard deviation, relative to the root mean square of the data
 BLUR = 2.0  # standard deviation of the blur, in pixels
 ANGLES = 90
-METHODS = ("conjugate-gradient", "nesterov-flow")
+METHODS = ("conjugate-gradient", "accelerated-flow")
 LATEST_PHASE = 200  # t√L up to which the least error of a flow is looked for
 
 

@@ -149,7 +149,8 @@ def methods(pair: Pair, aspect: float) -> list[st.Method]:
     known = {"aspect": aspect, "covariance": pair, "signal": 1.0, "noise": 1.0}
     every = [given.get(name, st.get_method(name)) for name in (*st.METHODS, *st.ITERATIONS)]
     every += [st.AcceleratedFlow(5.0), st.AcceleratedFlow(9.0)]
-    filters = [one for one in every if one.has_filter and not one.counts_eigenvalues]
+    filters = [one for one in every if isinstance(one, st.Filter)]
+    filters = [one for one in filters if not isinstance(one, st.SpectralCutoff)]
     tuned = [st.limiting_risk(one, [0], **known).method for one in filters]
     # the largest eigenvalue of a sample may exceed the edge of the limit: steps have a margin
     return [replace(one, step=0.8 * one.step) if one.whole_stops else one for one in tuned]

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 SIZES = {"strong": 10, "medium": 40, "weak": 100, "none": 100}
 POWERS = [1.0, 0.5, 0.02, 0.0]

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 X, y = load_breast_cancer(return_X_y=True)
 ridge = RidgeClassifierCV(np.geomspace(1e-3, 1e3, 13))

@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 X, y = load_diabetes(return_X_y=True)
 rule = st.LeaveOneOut(standard_errors=True)

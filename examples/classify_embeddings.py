@@ -22,7 +22,7 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import log_loss
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 CLASSES, COLUMNS, NEW = 10, 384, 4000
 SIZES = 200, 400, 800, 1600

@@ -18,7 +18,7 @@ from scipy import fft
 from scipy.sparse.linalg import LinearOperator
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 size = int(sys.argv[1]) if len(sys.argv) > 1 else 256
 rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 N, P, RUNS, NEW = 40, 38, 40, 200
 KINDS = "jackknife", "jackknife+", "nested"

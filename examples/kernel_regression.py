@@ -16,7 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 rng = np.random.default_rng(1)
 x = np.sort(rng.uniform(-3, 3, 150))

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 covariance = ([1.0, 10.0], [0.75, 0.25])
 signal = [0.5, 2.5]  # squared coefficients by direction, times p
@@ -26,16 +26,17 @@ s, V = np.linalg.eigh(X.T @ X / n)
 
 _, ax = plots.new_figure(figsize=(7, 4.2))
 known = {"aspect": p / n, "noise": 1.0, "covariance": covariance}
-for name in ("ridge", "gradient-flow", "nesterov-flow"):
+for name in ("ridge", "gradient-flow", "accelerated-flow"):
     method = st.get_method(name)
-    stops = np.geomspace(0.02, 10, 80) if method.order == 1 else np.geomspace(0.2, 12, 80)
+    stops = np.geomspace(0.02, 10, 80) if method.time_power == 1 else np.geomspace(0.2, 12, 80)
     limit = st.limiting_risk(method, stops, signal=signal, target="prediction", **known)
     few = stops[::8]
     g, gain = (part(np.maximum(s, 0)[:, None], few) for part in (method.shrinkage, method.gain))
     prior = (V.T * np.repeat(signal, [360, 120])) @ V * ((V.T * tau) @ V) / p
     drawn = np.sum(g * (prior @ g), axis=0) + tau @ V**2 @ (s[:, None] * gain**2) / n
-    x = few if method.order == 1 else few**2 / 8  # comparable units: the gain of null directions
-    line = stops if method.order == 1 else stops**2 / 8
+    # comparable units: the gain of null directions
+    x = few if method.time_power == 1 else few**2 / 8
+    line = stops if method.time_power == 1 else stops**2 / 8
     ax.plot(line, limit.total, color=plots.COLORS[name], label=plots.LABELS[name])
     ax.plot(x, drawn, "o", color=plots.COLORS[name], markersize=4)
     error = float(limit.quadrature_error.max())
@@ -51,7 +52,7 @@ ax.legend()
 # too, which is right for ridge alone.
 
 _, ax = plots.new_figure(figsize=(7, 4.2))
-for name in ("ridge", "gradient-flow", "nesterov-flow"):
+for name in ("ridge", "gradient-flow", "accelerated-flow"):
     stops = np.geomspace(0.05, 30, 80)
     right = st.limiting_risk(name, stops, signal=signal, target="prediction", **known).total + 1
     naive = st.limiting_naive_gcv(name, stops, signal=signal, **known)

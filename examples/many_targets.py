@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 rng = np.random.default_rng(0)
 n, p, q = 300, 80, 60

@@ -15,22 +15,22 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 n, p = 500, 100
 problem = {"eigenvalues": 1 / np.arange(1, p + 1), "signal": 1.0, "noise": 1.0, "n_samples": n}
 methods = {
     "ridge": (st.Ridge(), plots.COLORS["ridge"], "-"),
     "gradient flow": (st.GradientFlow(), plots.COLORS["gradient-flow"], "-"),
-    "accelerated flow": (st.AcceleratedFlow(), plots.COLORS["nesterov-flow"], "-"),
+    "accelerated flow": (st.AcceleratedFlow(), plots.COLORS["accelerated-flow"], "-"),
     "accelerated, friction 5": (st.AcceleratedFlow(5), plots.COLORS["high-resolution-flow"], "--"),
 }
 x = np.geomspace(1e-1, 1e4, 500)
 figure, ax = plots.new_figure(figsize=(8, 4.4))
 for name, (method, color, line) in methods.items():
-    curve = st.bayes_risk(method, x ** (1 / method.order), **problem)
+    curve = st.bayes_risk(method, x ** (1 / method.time_power), **problem)
     ax.plot(x, curve.total, line, color=color, label=name)
-    ax.plot(curve.best**method.order, curve.best_total, "o", color=color)
+    ax.plot(curve.best**method.time_power, curve.best_total, "o", color=color)
     found = st.inflation(method, **problem)
     print(
         f"{name:>24}: best stop {curve.best:6.2f}, risk / risk of the best ridge {found.ratio:.4f}"
@@ -52,7 +52,7 @@ ratios = np.geomspace(1e-2, 1e3, 60)
 figure, ax = plots.new_figure(figsize=(8, 4.4))
 styles = {"risk": "-", "parameter": "--", "paper": ":"}
 for kind, line in styles.items():
-    for name in ("gradient-flow", "nesterov-flow"):
+    for name in ("gradient-flow", "accelerated-flow"):
         method = st.get_method(name)
         inflated = []
         for ratio in ratios:

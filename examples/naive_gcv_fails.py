@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 rng = np.random.default_rng(1)
 n, p = 300, 360
@@ -27,7 +27,7 @@ spectrum = st.decompose(X, y)
 
 figure, axes = plots.new_figure(1, 3, figsize=(9, 3.8), sharey=True)
 for ax, (name, last) in zip(
-    axes, {"ridge": 400, "gradient-flow": 400, "nesterov-flow": 40}.items(), strict=True
+    axes, {"ridge": 400, "gradient-flow": 400, "accelerated-flow": 40}.items(), strict=True
 ):
     stops = np.geomspace(0.05, last, 80)
     path = st.path(spectrum, name, stops)

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 spectrum = st.decompose(*load_diabetes(return_X_y=True))
 L = spectrum.eigenvalues[-1]
@@ -40,7 +40,7 @@ def stops_of(method):
         return np.arange(11)
     if isinstance(method, st.Iteration):
         return np.unique(np.round(np.geomspace(1, 1000, 200)))
-    return np.geomspace(0.03, 1000, 300) ** (2 / method.order) / L ** (1 / method.order)
+    return np.geomspace(0.03, 1000, 300) ** (2 / method.time_power) / L ** (1 / method.time_power)
 
 
 began = perf_counter()

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 rng = np.random.default_rng(0)
 x = np.sort(rng.uniform(size=150))[:, None]

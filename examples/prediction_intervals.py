@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 N, P, RUNS = 150, 20, 40
 NOISES = {

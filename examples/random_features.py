@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 ratio, aspect = 2.0, 1.5  # features per input, and features per row
 signal, noise = 1.0, 0.25
@@ -68,7 +68,7 @@ difference = np.abs(simulated / (limit.total + missed) - 1).max()
 print(f"largest difference from the limit: {100 * difference:.1f} %")
 
 _, ax = plots.new_figure(figsize=(7, 4.2))
-ax.plot(stops, limit.total + missed, color=plots.COLORS["nesterov-flow"], label="limit")
+ax.plot(stops, limit.total + missed, color=plots.COLORS["accelerated-flow"], label="limit")
 ax.plot(stops, simulated, "o", color="0.3", markersize=3, label=f"{n} rows, {p} features")
 ax.axhline(missed, color="0.6", linewidth=0.8, label="missed by every linear function")
 ax.set(xscale="log", xlabel="stop t", ylabel="squared distance from the truth", ylim=(0, None))

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 METHODS = (*st.FAMILY, st.AcceleratedFlow())
 
@@ -27,7 +27,7 @@ figure, (left, right) = plots.new_figure(1, 2, figsize=(10, 3.8))
 gains = np.geomspace(0.03, 3e3, 300)
 for method in METHODS:
     label, color = look(method)
-    stops = (gains / method.gain(0.0, 1.0)) ** (1 / method.order)
+    stops = (gains / method.gain(0.0, 1.0)) ** (1 / method.time_power)
     errors = st.leave_one_out(X, y, method, stops).errors
     left.plot(gains, np.sqrt(errors), color=color, linewidth=1.4, label=label)
 best = model.method_.gain(0.0, model.stop_)

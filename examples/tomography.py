@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 from scipy import sparse
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 size = int(sys.argv[1]) if len(sys.argv) > 1 else 256
 rng = np.random.default_rng(0)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import stoptime as st
+from stoptime.methods.recurrence import tuned_without_rows
 
 # ---------------------------------------------------------------- the oracle
 
@@ -37,7 +38,7 @@ def on_all_rows(
     missing = max(spectrum.n_features - len(known), 0)
     weights = np.ones(n) if sample_weight is None else sample_weight
     growth = 1 / (1 - weights.max() / weights.sum())
-    return method.tuned_without_rows(np.append(np.zeros(missing), known), growth)
+    return tuned_without_rows(method, np.append(np.zeros(missing), known), growth)
 
 
 def refit(
@@ -250,7 +251,7 @@ FIRST_ORDER: dict[str, Maker] = {
     "six times iterated ridge": lambda _: st.IteratedRidge(times=6),
     "gradient flow": lambda _: st.GradientFlow(),
     "averaged gradient flow": lambda _: st.Averaged(st.GradientFlow()),
-    "decayed gradient flow": lambda L: st.Decayed(st.GradientFlow(), 0.05 * L),
+    "tail of gradient flow": lambda _: st.Averaged(st.GradientFlow(), "tail"),
 }
 SECOND_ORDER: dict[str, Maker] = {
     "critical flow": lambda _: st.CriticalFlow(),
@@ -263,7 +264,7 @@ SECOND_ORDER: dict[str, Maker] = {
     "undamped heavy-ball flow": lambda L: st.HeavyBallFlow(damping=1e-3 * np.sqrt(L)),
     "overdamped heavy-ball flow": lambda L: st.HeavyBallFlow(damping=3 * np.sqrt(L)),
     "high-resolution flow": lambda L: st.HighResolutionFlow(0.5 / L, 0.01 * L),
-    "decayed friction 3": lambda L: st.Decayed(st.AcceleratedFlow(), 0.05 * L),
+    "high-resolution friction 3": lambda L: st.HighResolutionAcceleratedFlow(0.5 / L),
 }
 ITERATIONS: dict[str, Maker] = {
     "gradient descent": lambda _: st.GradientDescent(),

@@ -9,7 +9,7 @@ import pytest
 
 import stoptime as st
 from stoptime.paper.reproduction import Experiment
-from stoptime.support import plots
+from stoptime.show import plots
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "stoptime").rglob("*.py"))
@@ -151,7 +151,7 @@ def test_an_experiment_is_drawn_for_dark_pages_when_asked(tmp_path):
 
 def test_darkening_keeps_hues_apart_from_each_other_and_from_ink():
     figure, ax = plots.new_figure()
-    names = ("ridge", "gradient-flow", "nesterov-flow", "heavy-ball-flow")
+    names = ("ridge", "gradient-flow", "accelerated-flow", "heavy-ball-flow")
     lines = [ax.plot([0, 1], color=plots.COLORS[name])[0] for name in names]
     plots.darken(figure)
     colors = np.array([line.get_color()[:3] for line in lines])

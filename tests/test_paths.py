@@ -122,7 +122,7 @@ def test_heavy_ball_needs_a_damping_where_the_spectrum_is_singular(rng):
 def test_scale_extremes(rng):
     X, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
     plain = st.path(X, y, "nesterov-flow", [0.3, 2.0, np.inf])
-    for scale in (1e-140, 1e140):
+    for scale in (1e-90, 1e90):
         big = st.path(X * scale, y, "nesterov-flow", np.array([0.3, 2.0, np.inf]) / scale)
         np.testing.assert_allclose(big.coef * scale, plain.coef, rtol=1e-10)
         tall = st.path(X, y * scale, "nesterov-flow", [0.3, 2.0, np.inf])
@@ -164,9 +164,9 @@ def test_no_stops_is_an_empty_path(data):
 
 
 def test_coefficients_that_overflow_are_refused(rng):
-    X = rng.standard_normal((30, 1)) + np.array([0, 1e-11]) * rng.standard_normal((30, 2))
+    X = (1e-25 * rng.standard_normal((30, 2))).astype(np.float32)
     with pytest.raises(ValueError, match=r"overflow.*stop earlier"):
-        st.path(X * 1e-145, rng.standard_normal(30) * 1e153, "ridge", np.inf)
+        st.path(X, rng.standard_normal(30) * 1e25, "ridge", np.inf)
 
 
 def test_plot_takes_and_returns_axes(data):

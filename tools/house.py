@@ -18,34 +18,6 @@ from types import FrameType
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "stoptime"
 
-METHOD_CLASSES = {
-    "Method",
-    "Iteration",
-    "Ridge",
-    "GradientFlow",
-    "AcceleratedFlow",
-    "HeavyBallFlow",
-    "HighResolutionFlow",
-    "HighResolutionAcceleratedFlow",
-    "GradientDescent",
-    "Nesterov",
-    "HeavyBall",
-    "NuMethod",
-    "SGD",
-    "Decayed",
-    "Averaged",
-    "ConjugateGradient",
-    "CriticalFlow",
-    "IteratedRidge",
-    "Butterworth",
-    "SpectralCutoff",
-    "Adaptive",
-    "Adam",
-    "AdamW",
-    "RMSProp",
-    "AdaGrad",
-}
-
 
 @dataclass(frozen=True)
 class House:
@@ -103,19 +75,9 @@ class House:
                 found |= {alias.name for alias in node.names if alias.name in self.trees}
         return found
 
-    def method_checks(self) -> list[str]:
-        """Return every ``isinstance`` check on a class of methods outside ``methods/``."""
-        return [
-            f"{name}: {ast.unparse(node)}"
-            for name, tree in self.trees.items()
-            if not name.startswith("stoptime.methods")
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "isinstance"
-            and {one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)}
-            & METHOD_CLASSES
-        ]
+    def importing(self, nodes: Iterable[ast.AST], module: str) -> list[ast.AST]:
+        """Return those of the nodes that import a module of the package."""
+        return [node for node in nodes if module in self._imported([node])]
 
     def repeated_constants(self) -> dict[str, list[str]]:
         """Return the names of module constants that are given a value in more than one file."""
@@ -185,7 +147,6 @@ def main() -> None:
     """Print the figures of the source, and the modules that a default fit enters."""
     house = House()
     print(f"{len(house.entries)} entries at the top, {len(house.files)} files, {house.lines} lines")
-    print(f"{len(house.method_checks())} checks of method classes outside methods/")
     print(f"constants named twice: {', '.join(sorted(house.repeated_constants())) or 'none'}")
     walk = walk_of_a_fit()
     print(f"a default fit enters {len(walk)} modules: {', '.join(walk)}")

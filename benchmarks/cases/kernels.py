@@ -48,7 +48,7 @@ def against_grid_search(kernel: str, n: int, p: int) -> Work:
 
     peer = GridSearchCV(KernelRidge(kernel=kernel), {"alpha": PENALTIES}, cv=5)
     return Work(
-        lambda: st.StoppedKernelRegressorCV(stops=100, kernel=kernel).fit(X[:n], y[:n]),
+        lambda: st.StoppedKernelRegressorCV(stops=100, kernel=kernel, gamma=None).fit(X[:n], y[:n]),
         lambda: peer.fit(X[:n], y[:n]),
         measures=scores,
     )

@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx_gallery.utils import scale_image
 
-from stoptime.support import plots
+from stoptime.show import plots
 
 DPI = 150
 THUMBNAIL = (400, 280)

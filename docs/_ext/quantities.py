@@ -137,7 +137,7 @@ def drawn(name: str, column: str, **where: Any) -> np.ndarray:
 def distance(method: st.Method, calibration: str) -> bounds.Enclosure:
     """Return the certified squared distance from ridge at the stop of a calibration."""
     stop = st.calibrate(method, calibration).stop
-    return bounds.parameter_error(method, calibration=stop**method.order)
+    return bounds.parameter_error(method, calibration=stop**method.time_power)
 
 
 def ratio_to_ridge(method: str | st.Method, a: float, b: float, noise: float) -> float:
@@ -154,5 +154,5 @@ def ratio_to_ridge(method: str | st.Method, a: float, b: float, noise: float) ->
 
 def rise_after_minimum(nu: float) -> float:
     """Return how far the risk of accelerated flow rises above its final value in the figure."""
-    total = paper_curves(polynomial_spectra()[f"ν = {nu:g}"])["nesterov-flow"].total
+    total = paper_curves(polynomial_spectra()[f"ν = {nu:g}"])["accelerated-flow"].total
     return float(total[np.argmin(total) :].max() - total[-1])

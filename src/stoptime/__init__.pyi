@@ -2,8 +2,8 @@
 import stoptime.bounds as bounds
 import stoptime.methods.schedules as schedules
 import stoptime.show.explorer as explorer
+import stoptime.show.plots as plots
 import stoptime.show.report as report
-import stoptime.support.plots as plots
 import stoptime.theory.stochastic as stochastic
 from stoptime import tables as tables
 from stoptime.bounds.plan import Plan, plan
@@ -16,19 +16,33 @@ from stoptime.estimators.kernel import (
     StoppedKernelRegressorCV,
 )
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
+from stoptime.estimators.logistic import StoppedLogisticRegression, StoppedLogisticRegressionCV
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    AveragedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+)
 from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
-from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import (
+    SGD,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    as_iteration,
+)
 from stoptime.methods.optimal import OptimalIteration
-from stoptime.methods.recurrence import Iteration
+from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.torch_optimiser import from_torch
@@ -36,10 +50,11 @@ from stoptime.paths import Path, path
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.spectrum.kernel import decompose_kernel
+from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.penalty import Bands, Differences
-from stoptime.spectrum.streamed.data import summarise
-from stoptime.spectrum.streamed.sources import Block, Chunks
-from stoptime.spectrum.streamed.statistics import Statistics
+from stoptime.spectrum.source import Block
+from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.streams import summarise
 from stoptime.stopping.gcv import GCV, PathGCV, naive_gcv, path_gcv
 from stoptime.stopping.held_out import CrossValidation, HoldOut
 from stoptime.stopping.leave_one_out import LeaveOneOut
@@ -76,20 +91,22 @@ from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "NCP", "RULES", "SGD", "SURE",
-    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "BandedRegressorCV", "Bands",
+    "AcceleratedFlow", "AdaGrad", "Adam", "AdamW", "Averaged", "AveragedFlow",
+    "BandedRegressorCV", "Bands",
     "Block", "Butterworth", "Calibration", "Candidate", "Choice", "Chunks", "ConjugateGradient",
     "CriticalFlow", "CrossValidation", "Decayed", "Differences", "Discrepancy", "ErrorCurve",
-    "GradientDescent",
+    "Filter", "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionAcceleratedFlow",
     "HighResolutionFlow", "HoldOut", "Inflation",
     "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
     "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
-    "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
+    "Recurrence", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
-    "StoppedRegressor", "StoppedRegressorCV", "TableFit", "TablePreparation", "bayes_risk",
-    "bounds", "calibrate", "decompose",
+    "StoppedLogisticRegression", "StoppedLogisticRegressionCV", "StoppedRegressor",
+    "StoppedRegressorCV", "TableFit", "TablePreparation", "as_iteration", "bayes_risk", "bounds",
+    "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
     "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",

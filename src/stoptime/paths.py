@@ -12,29 +12,27 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.methods.base import Method
+from stoptime.methods.adaptive import Adaptive
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
-from stoptime.spectrum.base import Krylov, Spectrum
-from stoptime.spectrum.centred import multiplied
-from stoptime.spectrum.data import goals, require_every_eigenvalue
-from stoptime.spectrum.decompose import check_solver, open_data, worst_goals
+from stoptime.spectrum.accuracy import WARNED, Rounding
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.data import Want, require_every_eigenvalue
+from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import rows_in_memory
-from stoptime.spectrum.krylov.error_bound import relative_errors, step_errors, unconverged
-from stoptime.spectrum.streamed.gram import rounding_errors, warn_of_rounding
-from stoptime.spectrum.streamed.sources import Chunks
-from stoptime.spectrum.streamed.statistics import Statistics
-from stoptime.support.arrays import Floats, empty, like, on_host, slices
+from stoptime.spectrum.moments import Statistics
+from stoptime.spectrum.ritz import Krylov
+from stoptime.spectrum.source import Source
+from stoptime.support.arrays import Array, Floats, empty, like, slices
 from stoptime.support.checks import list_of_stops
-from stoptime.support.pictures import MOST_LINES, Curve, card, picture
+from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BLOCK_NUMBERS = 2**22  # numbers of a temporary array
 MOST_PROJECTED = 2**26  # numbers of eigenvectors that are formed to project rows on them
 MOST_TRACE_WORK = 2e10  # operations for the degrees of freedom of a fit, about a second
-SLACK = 10.0  # in units of tol, which holds at the largest stop: the largest error at other stops
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,8 +50,8 @@ class Path:
     krylov : Krylov or None
         Number of products and error of the Krylov space, if there is one.
     error : array of shape (n_stops,) or None
-        Bounds on the relative error of the coefficients, the worst of all targets: the error of a
-        Krylov space, or the rounding error of streamed data.
+        Estimates of the relative error of the coefficients, the worst of all targets: the error
+        of a Krylov space, or that of rounding in products of X; None if there is none.
     """
 
     method: Method
@@ -95,19 +93,9 @@ class Path:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the coefficients against the stop; see :func:`stoptime.plots.coefficients`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.coefficients(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        coef = np.asarray(on_host(self.coef), np.float64)
-        columns = coef.reshape(len(coef), int(np.prod(coef.shape[1:]))).T
-        largest = np.argsort(-np.abs(columns).max(axis=1, initial=0), kind="stable")[:MOST_LINES]
-        curves = [Curve(self.stops, columns[one]) for one in largest]
-        freedom = self.degrees_of_freedom
-        ends = f"{freedom.min():.4g} to {freedom.max():.4g}" if freedom.size else "-"
-        drawn = picture(curves, ("stop", "largest coefficients"))
-        return card(repr(self), [(f"degrees of freedom: {ends}",)], drawn)
 
     def __repr__(self) -> str:
         stops = f"{self.stops[0]:.4g} to {self.stops[-1]:.4g}" if len(self.stops) else "- to -"
@@ -119,7 +107,7 @@ class Path:
 def path(spectrum: Spectrum, method: str | Method, stops: ArrayLike, /) -> Path: ...
 @overload
 def path(
-    data: Chunks | Statistics, method: str | Method, stops: ArrayLike, /, **options: Any
+    data: Source | Statistics, method: str | Method, stops: ArrayLike, /, **options: Any
 ) -> Path: ...
 @overload
 def path(
@@ -161,7 +149,7 @@ def path(*arguments: Any, **options: Any) -> Path:
     (True, True)
     """
     first = next(iter(arguments), None)
-    if len(arguments) != (3 if isinstance(first, Spectrum | Chunks | Statistics) else 4):
+    if len(arguments) != (3 if isinstance(first, Spectrum | Source | Statistics) else 4):
         raise TypeError("path takes (X, y, method, stops) or (spectrum, method, stops).")
     *data, name, stops = arguments
     method = get_method(name)
@@ -175,23 +163,21 @@ def path(*arguments: Any, **options: Any) -> Path:
         solver = options.pop("solver", "auto")
         check_solver(solver)
         gain = options.pop("max_gain", None)
-        wanted = goals(method, stops) if gain is None else worst_goals(float(gain))
-        spectrum = open_data(X, y, **options).spectrum(wanted, solver)
+        opened = open_data(X, y, **options)
+        want = Want.path(method, stops) if gain is None else Want.up_to(float(gain))
+        spectrum = opened.spectrum(replace(want, solver=solver))
     drawn = draw(spectrum, method, stops)
-    if spectrum.rounding is None:
-        return drawn
-    errors = rounding_errors(spectrum, drawn.method, drawn.stops)
-    warn_of_rounding(errors, stacklevel=2)
-    return replace(drawn, error=errors.max(axis=1, initial=0))
+    warn_of_rounding(spectrum, drawn.method, drawn.stops)
+    return drawn
 
 
 def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
     """Return the path of a method from a spectrum; the arguments are validated already."""
-    error = _converged(spectrum, method, stops)
+    error = _errors(spectrum, method, stops)
     method = method.tuned_to(spectrum.padded_eigenvalues)
     z = spectrum.response
     freedom: Floats | Callable[[], Floats]
-    if method.sees_features:
+    if isinstance(method, Adaptive):
         shape = (len(stops), spectrum.n_features, *z.shape[1:])
         coef = features.coefficients(spectrum, method, stops).reshape(shape)
         coef = like(spectrum.feature_mean, coef.astype(z.dtype, copy=False))
@@ -231,7 +217,7 @@ class Drawing:
         """Return a function of stops that predicts these rows, as :meth:`Path.predict` does."""
         spectrum = self.spectrum
         small = spectrum.n_features * spectrum.rank <= MOST_PROJECTED and spectrum.response.ndim > 1
-        small = small and not self.method.sees_features
+        small = small and not isinstance(self.method, Adaptive)
         if not (small and spectrum.solver in {"gram", "svd"} and isinstance(X, np.ndarray)):
             return lambda stops: self(stops).predict(X)
         # rows in the eigenbasis spare the coefficients of every target at every stop: with these
@@ -245,29 +231,39 @@ class Drawing:
         return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 
 
-def _converged(spectrum: Spectrum, given: Method, stops: Floats) -> Floats | None:
-    """Return bounds on the relative error of a path from Ritz values, and refuse late stops."""
-    krylov = spectrum.krylov
-    if krylov is None:
-        return None
-    require_every_eigenvalue([given])
-    pairs = spectrum.eigenvalues, spectrum.response
-    known = spectrum.padded_eigenvalues
-    method = given.tuned_to(known)
-    errors = relative_errors(*pairs, krylov, method, stops)
-    if getattr(given, "step", None) == "auto":
-        # an automatic step is as uncertain as the largest eigenvalue
-        other = given.tuned_to(np.append(known, known[-1:] + krylov.doubt))
-        errors += step_errors(*pairs, method, other, stops)
-    late = unconverged(method, stops, errors, SLACK * krylov.tol)
-    if late.any():
-        first = int(np.argmax(late))
+def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
+    """Return estimates of the relative error of a path, and refuse stops beyond a Krylov space."""
+    accuracy = spectrum.accuracy
+    given: Array = np.asarray(stops, np.float64)
+    if isinstance(accuracy, Rounding):
+        exact = accuracy.worst == accuracy.dropped == accuracy.hidden == 0
+        tuned = method.tuned_to(spectrum.padded_eigenvalues)
+        return None if exact else accuracy.errors(tuned, given)
+    require_every_eigenvalue([method])
+    errors = accuracy.errors(method, given)
+    if isinstance(accuracy, Krylov) and not accuracy.reaches(method, given):
+        first = int(np.argmax(errors > accuracy.tol))
         raise ValueError(
             f"The Krylov space of {spectrum.rank} vectors has not converged for {method} at stop "
             f"{stops[first]:.4g}: its relative error may be {errors[first]:.1g}, above "
-            f"tol={krylov.tol:g}. Use an earlier stop, or decompose with a larger max_gain."
+            f"tol={accuracy.tol:g}. Use an earlier stop, or decompose with a larger max_gain."
         )
     return errors
+
+
+def warn_of_rounding(spectrum: Spectrum, method: Method, stops: Floats) -> None:
+    """Warn where coefficients from products of X may be off by more than a part in a million."""
+    accuracy = spectrum.accuracy
+    if not isinstance(accuracy, Rounding) or accuracy.is_accepted or spectrum.solver != "gram":
+        return
+    worst = float(np.max(accuracy.errors(method, np.asarray(stops, np.float64)), initial=0))
+    if worst > WARNED:
+        warn_user(
+            "Columns are so dependent, or so different in scale, that rounding of XᵀX may change "
+            f"the coefficients at these stops by {min(worst, 1.0):.1g} of their size: "
+            "stop earlier, standardise or drop columns, or fit in memory.",
+            UserWarning,
+        )
 
 
 def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats]:
@@ -276,26 +272,27 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     columns = spectrum.response.reshape(len(s), int(np.prod(spectrum.response.shape[1:])))
     atoms = s  # the same array, so that gains are computed once
     weights = np.ones_like(s)
-    unknown = spectrum.krylov is not None and spectrum.density is None
-    if spectrum.krylov is not None:
+    unknown = not spectrum.accuracy.complete and spectrum.density is None
+    if not spectrum.accuracy.complete:
         atoms, weights = (s[:0], s[:0]) if unknown else spectrum.atoms
     components, gains = method.follow(s, columns, stops, atoms)
     with np.errstate(over="ignore", invalid="ignore"):  # NaN where a late filter overflows
         freedom = np.tensordot(weights * atoms, gains, axes=1)
-    if not method.has_filter:  # rounding may spoil a late filter, whose sum is then no trace
+    if not isinstance(
+        method, Filter
+    ):  # rounding may spoil a late filter, whose sum is then no trace
         freedom = np.clip(freedom, 0, spectrum.n_features)
     freedom = freedom + (np.nan if unknown else float(spectrum.n_unpenalised))
     if spectrum.response.ndim == 1:
         components = components[..., 0]
-    shared = method.has_filter or spectrum.response.ndim == 1  # one filter for all targets
+    shared = isinstance(method, Filter) or spectrum.response.ndim == 1  # one filter for all targets
     return components, freedom[:, 0] if shared else freedom
 
 
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
     """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
     path = draw(spectrum, method, np.array([stop], dtype=np.float64))
-    if spectrum.rounding is not None:
-        warn_of_rounding(rounding_errors(spectrum, path.method, path.stops), stacklevel=3)
+    warn_of_rounding(spectrum, path.method, path.stops)
     freedom = float(np.mean(_affordable_freedom(path)[0]))
     return path.coef[0].swapaxes(0, -1), path.intercept[0], freedom
 
@@ -303,8 +300,9 @@ def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Fl
 def _affordable_freedom(drawn: Path) -> Floats:
     """Return the degrees of freedom of a path, or NaN where they would take too long."""
     p, *targets = drawn.coef.shape[1:]
-    work = drawn.method.freedom_work(p, float(np.max(drawn.stops))) * np.prod(targets)
-    if work <= MOST_TRACE_WORK:
+    # only adaptive methods have derivatives to compute, p x p numbers in every step
+    work = 2.0 * float(np.max(drawn.stops)) * p**3 * np.prod(targets)
+    if not isinstance(drawn.method, Adaptive) or work <= MOST_TRACE_WORK:
         return drawn.degrees_of_freedom
     return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 
@@ -318,23 +316,23 @@ def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Float
     targets = np.arange(len(stops))
     method = method.tuned_to(spectrum.padded_eigenvalues)
     distinct, own = np.unique(stops, return_inverse=True)
-    if spectrum.rounding is not None:
-        errors = rounding_errors(spectrum, method, distinct)
-        warn_of_rounding(errors[own, targets], stacklevel=2)
-    if not method.has_filter:
+    warn_of_rounding(spectrum, method, distinct)
+    if not isinstance(method, Filter):
         drawn = draw(spectrum, method, distinct)
         freedom = _affordable_freedom(drawn)[own, targets]
         return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom
-    _converged(spectrum, method, distinct)
+    _errors(spectrum, method, distinct)
     gain = method.gain(spectrum.eigenvalues[:, None], distinct)
     freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))
     # coefficients of many targets are large: they are rounded block by block
     dtype = spectrum.precision or z.dtype
     coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), dtype)
-    for block in slices(len(stops), BLOCK_NUMBERS // max(len(z), 1)):
+    intercept = empty(spectrum.feature_mean, (len(stops),))
+    free = None if spectrum.geometry is None else spectrum.geometry.coef.T
+    for block in slices(len(stops), 2**22 // max(len(z), 1)):
         components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
-        coef[block] = (spectrum.basis @ like(coef, components)).T
-    if spectrum.geometry is not None:
-        coef += spectrum.geometry.coef.T
-    intercept = spectrum.target_mean - multiplied(coef, spectrum.feature_mean)
+        found = (spectrum.basis @ like(coef, components)).T
+        found = found if free is None else found + free[block]
+        coef[block] = found
+        intercept[block] = spectrum.target_mean[block] - found @ spectrum.feature_mean
     return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]

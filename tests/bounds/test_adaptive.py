@@ -38,7 +38,7 @@ each_flow = pytest.mark.parametrize(("method", "shrinkage", "value"), FLOWS, ids
 
 def ratios(method, shrinkage, x, stops):
     """The ratio of risks at every eigenvalue (rows) and stop (columns)."""
-    return risk_ratio(x[:, None], shrinkage(x[:, None] * stops**method.order))
+    return risk_ratio(x[:, None], shrinkage(x[:, None] * stops**method.time_power))
 
 
 def ridge_shares(spectrum):
@@ -58,7 +58,7 @@ def test_the_mixture_and_the_spectrum_have_the_value_of_the_enclosure(method, sh
     highest = (ratios(method, shrinkage, x, stops) @ weights).max()
     assert found.upper - 2e-5 <= highest <= found.upper
     x, share = ridge_shares(found.spectrum)
-    later = np.geomspace(1e-3, 300 ** (2 / method.order), 40_001)
+    later = np.geomspace(1e-3, 300 ** (2 / method.time_power), 40_001)
     lowest = (share @ ratios(method, shrinkage, x, later)).min()
     assert found.lower <= lowest <= found.lower + 3e-5
 
@@ -66,7 +66,7 @@ def test_the_mixture_and_the_spectrum_have_the_value_of_the_enclosure(method, sh
 @each_flow
 def test_random_spectra_respect_the_constant(method, shrinkage, value, rng):
     upper = bounds.risk_inflation(method, adaptive=True).upper
-    stops = np.geomspace(0.02, 50, 400) ** (2 / method.order)
+    stops = np.geomspace(0.02, 50, 400) ** (2 / method.time_power)
     worst = 0.0
     for _ in range(2000):
         # a few eigenvalues within some decades, where stops differ most

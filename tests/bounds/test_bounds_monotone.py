@@ -52,7 +52,7 @@ def test_inflation_agrees_with_an_independent_search(method):
     proven = bounds.risk_inflation(method)
     assert proven.width <= 1e-6
     assert proven.lower - 1e-9 <= found.fun <= proven.upper + 1e-8
-    assert proven.stop == pytest.approx(np.exp(found.x[0]) ** (2 / method.order), rel=1e-6)
+    assert proven.stop == pytest.approx(np.exp(found.x[0]) ** (2 / method.time_power), rel=1e-6)
 
 
 def test_critically_damped_flow_is_sharper_than_in_print():
@@ -84,7 +84,7 @@ def test_ridge_once_is_ridge_and_many_times_is_gradient_flow():
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_inflation_at_a_given_stop_agrees_with_a_dense_grid(method, stop):
     x = np.geomspace(1e-6, 1e8, 40_001)
-    u = stop * np.sqrt(x) if method.order == 2 else np.sqrt(stop * x)
+    u = stop * np.sqrt(x) if method.time_power == 2 else np.sqrt(stop * x)
     worst = risk_ratio(x, shrinkage(method, u)).max()
     found = bounds.risk_inflation(method, stop=stop)
     assert worst <= found.upper * (1 + 1e-12)

@@ -32,7 +32,7 @@ def test_the_variance_is_coupled(method, g):
     assert found.width <= 1e-9
     largest = (((1 - g) * (1 + U**2) / U**2) ** 2).max()
     assert found.lower - 1e-6 <= largest <= found.upper
-    near = np.abs(U ** (2 // method.order) - found.stop).argmin()
+    near = np.abs(U ** (2 // method.time_power) - found.stop).argmin()
     assert ((1 - g[near]) * (1 + U[near] ** 2) / U[near] ** 2) ** 2 == pytest.approx(
         found.lower, rel=1e-4
     )

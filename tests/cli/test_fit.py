@@ -58,7 +58,7 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     result = stoptime("fit diabetes -m nesterov-flow")
     assert result.exit_code == 0, result.output
     for words in (
-        "nesterov-flow (friction 3)", "by leave-one-out", "mean absolute", "degrees of freedom",
+        "accelerated-flow (friction 3)", "by leave-one-out", "mean absolute", "degrees of freedom",
         "alpha", "per standardised column  in original units", "ridge, as RidgeCV", "least squares",
         "minus that of stoptime",
     ):  # fmt: skip
@@ -121,7 +121,7 @@ def test_options_reach_the_fit():
         "-m ridge --rule 'Discrepancy(noise=400.0)'",
         "-m heavy-ball-flow:damping=0.5",
         "--rule one-standard-error",
-        "-m butterworth:degree=3",
+        "-m butterworth:order=4",
     ],
 )
 @pytest.mark.usefixtures("houses")
@@ -162,7 +162,7 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, line, words):
         ("", "say which column to predict. The columns are size, town, price, cheap."),
         ("-t a -t b", "give one target at a time"),
         ("-t price -m nestrov-flow", 'did you mean "nesterov-flow"'),
-        ("-t price -m ridge:friction=3", "friction"),
+        ("-t price -m ridge:friction=3", "Its parameters: none"),
         ("-t price -m nesterov-flow:friction=-1", "friction must be"),
         ("-t price -m 'system(1)'", "there is no method, schedule or rule 'system'"),
         ("-t price --rule loocv", 'did you mean "loo"'),

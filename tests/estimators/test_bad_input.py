@@ -64,7 +64,7 @@ def test_a_spectrum_that_was_cut_short_leaves_no_row_out():
     steep = rng.standard_normal((40, 6)) * np.geomspace(1, 1e-6, 6)
     response = steep @ np.ones(6) + rng.standard_normal(40)
     spectrum = st.decompose(steep, response, max_gain=10.0)
-    assert spectrum.reach < np.inf
+    assert spectrum.accuracy.gain < np.inf
     with pytest.raises(ValueError, match="max_gain"):
         st.leave_one_out(steep, response, "ridge", [1.0], spectrum=spectrum)
 

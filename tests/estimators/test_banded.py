@@ -15,7 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
-from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.kinds import sample_of
 from stoptime.stopping.bands import BandedRows, fold_error, gcv_error, left_out_error
 
 FOLDS = [np.arange(5), np.arange(5, 14), np.arange(14, 24)]
@@ -36,7 +36,7 @@ def data(n=24, p=12, *, targets=2, seed=0):
 
 def banded(X, y, weights=None, fit_intercept=True):
     member = np.arange(X.shape[1]) // 4
-    return BandedRows(DenseData.validated(X, y, weights, fit_intercept), member)
+    return BandedRows(sample_of(X, y, weights, fit_intercept), member)
 
 
 EVERY = slice(None)
@@ -78,7 +78,7 @@ def test_warm_factorisations_give_the_errors_of_scaled_columns(cv, p):
     rule = st.get_rule("loo", cv)
     stops = np.geomspace(0.01, 10, 6)
     warm = banded(X, y, weights).scaled(scales)
-    problem = st.Problem(warm, st.Ridge(), warm.complete())
+    problem = st.Problem(warm, st.Ridge(), warm.spectrum())
     fresh = st.Problem.of(X * scales[np.arange(p) // 4], y, "ridge", sample_weight=weights)
     expected = rule.errors(fresh, stops).errors
     np.testing.assert_allclose(rule.errors(problem, stops).errors, expected, rtol=1e-8)

@@ -343,10 +343,10 @@ def test_kernel_classifiers_are_kernel_regressors_on_coded_labels(rng, classes):
     X, y = moons(rng)
     if classes == 3:
         y = np.where(X[:, 0] > 1.2, "right", y)
-    model = st.StoppedKernelClassifierCV("ridge", gamma=2.0).fit(X, y)
+    model = st.StoppedKernelClassifierCV("ridge", kernel="rbf", gamma=2.0).fit(X, y)
     coded = 2.0 * (y[:, None] == model.classes_) - 1
     coded = coded[:, 1] if classes == 2 else coded
-    peer = st.StoppedKernelRegressorCV("ridge", gamma=2.0).fit(X, coded)
+    peer = st.StoppedKernelRegressorCV("ridge", kernel="rbf", gamma=2.0).fit(X, coded)
     assert model.stop_ == peer.stop_
     np.testing.assert_allclose(model.dual_coef_, peer.dual_coef_)
     values = model.decision_function(X)
@@ -373,7 +373,7 @@ def test_a_kernel_classifier_takes_a_precomputed_kernel_weights_and_scorers(rng)
     kernel = np.exp(-2.0 * ((X[:, None] - X) ** 2).sum(axis=2))
     options = {"method": "gradient-flow", "class_weight": "balanced", "scoring": "accuracy"}
     model = st.StoppedKernelClassifierCV(kernel="precomputed", **options).fit(kernel, y)
-    peer = st.StoppedKernelClassifierCV(gamma=2.0, **options).fit(X, y)
+    peer = st.StoppedKernelClassifierCV(kernel="rbf", gamma=2.0, **options).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(kernel), peer.predict_proba(X), atol=1e-6)
     again = pickle.loads(pickle.dumps(clone(peer).fit(X, y)))
     np.testing.assert_array_equal(again.predict(X), peer.predict(X))

@@ -53,7 +53,7 @@ def test_default_stop_is_the_calibrated_oracle(diabetes, name):
     assert model.oracle_.penalty == st.estimate_oracle(st.decompose(*diabetes)).penalty
     assert model.stop_ == st.equivalent_stop(name, model.oracle_.penalty)
     tau = {"ridge": 1, "gradient-flow": 0.45711, "nesterov-flow": 1.75535}[name]
-    order = st.METHODS[name].order
+    order = st.METHODS[name].time_power
     assert model.stop_ * model.oracle_.penalty ** (1 / order) == pytest.approx(tau, abs=1e-5)
 
 

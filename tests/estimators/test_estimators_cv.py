@@ -177,12 +177,12 @@ def test_plot_shows_curve_band_and_choice(diabetes):
 
 def test_verbosity_changes_no_number(diabetes, monkeypatch):
     X, y = diabetes
-    monkeypatch.setattr(progress_module, "PATIENCE", -1.0)
-    monkeypatch.setattr(progress_module, "INTERVAL", -1.0)
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
     loud = st.StoppedRegressorCV(cv=4, verbose=True).fit(X, y)
-    assert "cross-validation: 4 of 4" in shown.getvalue()
+    assert "cross-validation: 100%" in shown.getvalue()
+    assert "| 4/4 [" in shown.getvalue()
     quiet = st.StoppedRegressorCV(cv=4).fit(X, y)
     np.testing.assert_array_equal(loud.errors_, quiet.errors_)
     np.testing.assert_array_equal(loud.coef_, quiet.coef_)

@@ -40,7 +40,7 @@ def test_a_kernel_too_large_for_float32_is_worked_on_in_float64(data, scale):
     np.testing.assert_allclose(single.predict(X), double.predict(X.astype(float)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-107, 1e18, 1e80])
+@pytest.mark.parametrize("scale", [1e-90, 1e18, 1e80])
 @pytest.mark.parametrize(
     "options", [{"rule": "plug-in"}, {"cv": 2}, {"cv": 6}, {"rule": "path-gcv"}]
 )
@@ -107,8 +107,8 @@ def test_an_early_stop_keeps_what_products_cannot_see(rng):
     np.testing.assert_allclose(
         coef, early * (X.T @ y) / 12, rtol=1e-7, atol=1e-10 * np.linalg.norm(coef)
     )
-    tiny = 1e-93 * X, 1e-93 * y
-    scaled = st.path(*tiny, "gradient-flow", [early / 1e-186], fit_intercept=False).coef[0]
+    tiny = 1e-80 * X, 1e-80 * y
+    scaled = st.path(*tiny, "gradient-flow", [early / 1e-160], fit_intercept=False).coef[0]
     np.testing.assert_allclose(scaled, coef, rtol=1e-7, atol=1e-10 * np.linalg.norm(coef))
 
 
@@ -187,8 +187,8 @@ def test_the_discrepancy_is_met_between_the_last_stop_and_infinity():
     assert residual == pytest.approx(model.choice_.error, rel=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-140, 1e-100, 1e120, 1e150])
-@pytest.mark.parametrize("target_scale", [1e-138, 1.0, 1e150])
+@pytest.mark.parametrize("scale", [1e-90, 1e-40, 1e40, 1e90])
+@pytest.mark.parametrize("target_scale", [1e-90, 1.0, 1e90])
 def test_wide_data_interpolate_at_any_scale(rng, scale, target_scale):
     X, y = scale * rng.standard_normal((3, 7)), target_scale * rng.standard_normal(3)
     model = st.StoppedRegressor("ridge", np.inf).fit(X, y)
@@ -207,7 +207,7 @@ def test_a_stop_beyond_all_learning_is_least_squares(rng):
 def test_a_step_beyond_all_squares_is_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="step must be so small"):
-        st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf).fit(1e149 * X, y)
+        st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf).fit(1e99 * X, y)
 
 
 @pytest.mark.parametrize("name", ["X", "y"])
@@ -222,8 +222,8 @@ def test_means_of_chunks_whose_squares_overflow_are_refused(data, name):
 def test_chunks_of_small_rows_with_small_weights(data, size):
     X, y = data
     weights = np.linspace(1, 2, len(y))
-    right = st.Statistics.of(1e-143 * X, y, weights)
-    found = st.Statistics.of(1e-143 * X, y, size * weights)
+    right = st.Statistics.of(1e-90 * X, y, weights)
+    found = st.Statistics.of(1e-90 * X, y, size * weights)
     np.testing.assert_allclose(found.gram, right.gram, rtol=1e-12)
     np.testing.assert_allclose(found.weight, size * right.weight)
 
@@ -237,16 +237,17 @@ def test_constant_columns_leave_nothing_to_learn_of_many_targets(n_targets):
     np.testing.assert_allclose(model.errors_, [(left_out**2).mean(axis=0)] * 2)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("scale", [1e-120, 1e-99, 1e99, 1e120])
 @pytest.mark.parametrize("shape", [(12, 3), (3, 12)], ids=str)
 @pytest.mark.parametrize("solver", ["gram", "svd"])
 def test_extreme_units_are_either_solved_or_refused(rng, scale, shape, solver):
-    """Squares of 1e150 are in range, those of 1e-150 are below the smallest normal number."""
+    """Root mean squares up to 1e±100 are accepted."""
     X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
-    if scale < 1:
-        with pytest.raises(ValueError, match=r"X is too small.*Rescale"):
+    if scale in {1e-120, 1e120}:
+        word = "small" if scale < 1 else "large"
+        with pytest.raises(ValueError, match=rf"X is too {word}.*Rescale"):
             st.decompose(scale * X, y, solver=solver)
-        with pytest.raises(ValueError, match=r"y is too small.*Rescale"):
+        with pytest.raises(ValueError, match=rf"y is too {word}.*Rescale"):
             st.decompose(X, scale * y, solver=solver)
         return
     right = st.decompose(X, y, solver=solver)
@@ -269,10 +270,8 @@ def test_a_column_whose_squares_vanish_is_refused_beside_ordinary_ones(rng, shap
     """With a mean square of zero it would count as constant, and its coefficient would be zero."""
     X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
     X[:, 1] *= 1e-170
-    with pytest.raises(ValueError, match=r"X is too small.*float64, first in column 1\. Rescale"):
+    with pytest.raises(ValueError, match=r"X is too small.*first in column 1\..*Rescale"):
         st.decompose(X, y, solver=solver)
-    X[:, 1] = 1e-170
-    assert st.decompose(X, y, solver=solver).rank == min(shape[0] - 1, shape[1] - 1)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +284,7 @@ def test_every_kind_of_data_is_refused_with_the_same_message(data, form, scale, 
     X, y = data
     streamed = form == st.Chunks.of
     given = (st.Chunks.of(scale * X, y),) if streamed else (form(scale * X), y)
-    fault = rf"{fault}.*in float64.*Rescale it"
+    fault = rf"{fault}.*Rescale it"
     with pytest.raises(ValueError, match=fault):
         st.StoppedRegressor("ridge", np.inf).fit(*given)
 

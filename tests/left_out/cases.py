@@ -92,7 +92,9 @@ def stops_for(method, X, y, options, count=16):
     s = decompose(X, y, **options).eigenvalues
     last = np.clip(30 * np.sqrt(s[-1] / s[0]), 100, 3e6) if s.size else 100.0
     largest = s[-1] if s.size else 1.0
-    grid = np.geomspace(0.1, last ** (3 - method.order), count) / largest ** (1 / method.order)
+    grid = np.geomspace(0.1, last ** (3 - method.time_power), count) / largest ** (
+        1 / method.time_power
+    )
     return np.concatenate([[0], grid, [np.inf]])
 
 
@@ -103,4 +105,4 @@ def assert_same(left_out, refits, tolerance):
 
 
 def rows_of(X, y, sample_weight, spectrum):
-    return Rows(open_data(X, y, sample_weight, spectrum.fit_intercept), spectrum)
+    return Rows(open_data(X, y, sample_weight, spectrum.fit_intercept).rows, spectrum)

@@ -91,7 +91,7 @@ def check(data, method, stops):
 # What shares a mechanism with another method need not meet every case.
 EVERY_SECOND = [
     "six times iterated ridge", "averaged gradient flow", "friction 5", "high-resolution flow",
-    "undamped heavy-ball flow", "overdamped heavy-ball flow", "decayed friction 3",
+    "undamped heavy-ball flow", "overdamped heavy-ball flow", "high-resolution friction 3",
 ]  # fmt: skip
 EVERY_THIRD = list(ITERATIONS)[3:]
 
@@ -273,7 +273,7 @@ PENALTIES = list(penalties(4))
 PENALISED = [
     "ridge", "gradient flow", "critical flow", "friction 3", "friction 9", "heavy-ball flow",
     "iterated ridge", "gradient descent", "Nesterov", "nu-method", "averaged gradient descent",
-    "decayed gradient flow", "spectral cutoff", "cosine schedule",
+    "decayed gradient descent", "spectral cutoff", "cosine schedule",
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_predict
 from left_out.cases import METHODS, problem
 from stoptime import AcceleratedFlow, StoppedRegressor, decompose, leave_one_out, left_out_residuals
 from stoptime.left_out import residuals as left_out
-from stoptime.spectrum.krylov import operator
+from stoptime.spectrum import krylov
 
 
 def test_scikit_learn_agrees():
@@ -48,20 +48,19 @@ def test_bad_input_is_refused():
 
 
 def test_verbosity_changes_no_number(capsys, monkeypatch):
-    monkeypatch.setattr("stoptime.support.progress.PATIENCE", -1.0)
-    monkeypatch.setattr("stoptime.support.progress.INTERVAL", -1.0)
+    monkeypatch.setattr("stoptime.support.progress.PATIENCE", 0.0)
     X, y, _ = problem("tall")
     quiet = leave_one_out(X, y, "nesterov-flow", [1.0]).errors
     assert capsys.readouterr().err == ""
     loud = leave_one_out(X, y, "nesterov-flow", [1.0], verbose=True).errors
     np.testing.assert_array_equal(loud, quiet)
-    assert "leave-one-out: 1 of 1" in capsys.readouterr().err
+    assert "leave-one-out: 100%" in capsys.readouterr().err
 
 
 def test_scale_of_the_response_does_not_matter():
     X, y, _ = problem("tall")
     expected = leave_one_out(X, y, "nesterov-flow", [2.0])
-    for scale in (1e-120, 1e120):
+    for scale in (1e-90, 1e90):
         found = leave_one_out(X, scale * y, "nesterov-flow", [2.0])
         np.testing.assert_allclose(found.errors / scale**2, expected.errors)
         np.testing.assert_allclose(found.standard_errors / scale**2, expected.standard_errors)
@@ -75,7 +74,7 @@ def test_scale_of_the_design_is_a_scale_of_time(kind, method):
     expected = leave_one_out(X, y, method, stops).errors
     for scale in (2.0**-300, 2.0**300):
         scaled = method.in_units_of(scale**-2)
-        found = leave_one_out(scale * X, y, scaled, stops / scale ** (3 - method.order)).errors
+        found = leave_one_out(scale * X, y, scaled, stops / scale ** (3 - method.time_power)).errors
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -101,10 +100,10 @@ def test_targets_a_block_at_a_time(rng, monkeypatch):
 def test_a_sparse_design_is_factored_up_to_a_size(monkeypatch):
     X, y, _ = problem("tall")
     expected = leave_one_out(X, y, "nesterov-flow", [2.0]).errors
-    monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1])
+    monkeypatch.setattr(krylov, "LARGEST", X.shape[1])
     np.testing.assert_allclose(
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0]).errors, expected
     )
-    monkeypatch.setattr(operator, "LARGEST_GRAM", X.shape[1] - 1)
+    monkeypatch.setattr(krylov, "LARGEST", X.shape[1] - 1)
     with pytest.raises(ValueError, match="needs every eigenvalue"):
         leave_one_out(csr_array(X), y, "nesterov-flow", [2.0])

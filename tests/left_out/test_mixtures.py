@@ -8,8 +8,9 @@ from left_out.cases import METHODS, problem, rows_of
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.ellipse import Ellipse
 from stoptime.left_out.ladder import Ladder
-from stoptime.left_out.residuals import LeftOut, routes_to
-from stoptime.left_out.ridges import Mixture
+from stoptime.left_out.residuals import LeftOut
+from stoptime.left_out.ridges import Ridges
+from stoptime.left_out.routes import columns_of, operators_of, route_to
 from stoptime.left_out.span import SERVED, Span, ladder_for, lagrange, scale_nodes, values_at
 
 SMOOTH = [st.Ridge(), st.GradientFlow(), st.CriticalFlow(), st.IteratedRidge(3)]
@@ -110,27 +111,28 @@ def test_ridges_and_eigenvalues_without_each_row_agree(kind, method):
     spectrum = st.decompose(X, y, solver="svd", **options)
     left_out = LeftOut(rows_of(X, y, options["sample_weight"], spectrum))
     rows = left_out.rows
-    ((_, mixture),) = routes_to(method, stops, rows.eigenvalues, rows.scales)
-    assert isinstance(mixture, Mixture)
+    source, mix = route_to(method, stops, rows.eigenvalues, rows.scales)
+    assert isinstance(source, Ridges)
+    block = rows.block(slice(0, len(X)))
+    found = mix.at_all_stops(columns_of(source, block, rows.coef), block.scale)
     for by_svd in (True, False):
         direct = Downdated(rows.eigenvalues, method, stops, by_svd)
-        block = rows.block(slice(0, len(X)))
-        expected = direct.residuals(block, rows.coef)
-        np.testing.assert_allclose(mixture.residuals(block, rows.coef), expected, atol=1e-9)
-    at = stops[3:4]
-    ((_, one),) = routes_to(method, at, rows.eigenvalues, rows.scales)
-    alone = Downdated(rows.eigenvalues, method, at, True)
-    expected = alone.coefficients(block, rows.coef)
-    np.testing.assert_allclose(one.coefficients(block, rows.coef), expected, atol=1e-9)
+        expected = direct.residuals(block, rows.coef) * block.stretch[:, None]
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    source, mix = route_to(method, stops[3:4], rows.eigenvalues, rows.scales)
+    mixed = mix.of_rows(block.scale)[:, :-2]
+    alone = Downdated(rows.eigenvalues, method, stops[3:4], True)
+    expected = alone.coefficients(block, rows.coef, mixed)
+    np.testing.assert_allclose(source.coefficients(block, rows.coef, mixed), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS[:4], ids=str)
 def test_operators_of_many_targets_give_the_residuals_of_few(method):
     X, y, _ = problem("many targets")
     rows = rows_of(X, y, None, st.decompose(X, y))
-    stops = np.geomspace(0.1, 20.0, 7)
-    ((_, route),) = routes_to(method, stops, rows.eigenvalues, rows.scales)
+    stops = np.concatenate([[0.0], np.geomspace(0.1, 20.0, 7), [np.inf]])
+    source, _ = route_to(method, stops, rows.eigenvalues, rows.scales)
     block = rows.block(slice(0, len(X)))
-    alpha, slopes = route.operators(block)
-    expected = alpha[..., None] * block.residual + slopes @ rows.coef
-    np.testing.assert_allclose(route.residuals(block, rows.coef), expected, atol=1e-10)
+    alpha, slopes = operators_of(source, block)
+    expected = (alpha[..., None] * block.residual + slopes @ rows.coef) * block.stretch[:, None]
+    np.testing.assert_allclose(columns_of(source, block, rows.coef), expected, atol=1e-10)

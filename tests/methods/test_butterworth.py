@@ -11,13 +11,13 @@ def data(rng, n=25, p=7):
     return X, X @ rng.normal(size=p) + 0.5 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("degree", [1, 3, 4])
-def test_leave_one_out_is_the_mixture_of_complex_ridges(degree, rng):
+@pytest.mark.parametrize("order", [1, 3, 4])
+def test_leave_one_out_is_the_mixture_of_complex_ridges(order, rng):
     """Three routes: refits without each row, the ridges of the filter, and the library."""
     X, y = data(rng)
     n = len(y)
     stops = np.array([0.3, 3.0, 40.0])
-    method = st.Butterworth(degree)
+    method = st.Butterworth(order)
     refitted = np.empty((3, n))
     for i in range(n):
         kept = np.arange(n) != i
@@ -36,17 +36,17 @@ def test_leave_one_out_is_the_mixture_of_complex_ridges(degree, rng):
     np.testing.assert_allclose(curve.errors, np.mean(refitted**2, axis=1), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("degree", "inflation"), [(1, 1.0), (2, 9 / 8), (3, 5 / 4)])
-def test_calibration_against_ridge(degree, inflation):
-    found = st.calibrate(st.Butterworth(degree))
+@pytest.mark.parametrize(("order", "inflation"), [(1, 1.0), (2, 9 / 8), (3, 5 / 4)])
+def test_calibration_against_ridge(order, inflation):
+    found = st.calibrate(st.Butterworth(order))
     assert found.inflation == pytest.approx(inflation, abs=1e-9)
     # no other stop of a fine grid is better
     x = np.geomspace(1e-4, 1e4, 4001)[:, None]
     stops = np.geomspace(0.1, 10, 2001)
-    g = st.Butterworth(degree).shrinkage(x, stops)
+    g = st.Butterworth(order).shrinkage(x, stops)
     ratios = (1 + x) * (g**2 + (1 - g) ** 2 / x)
     assert ratios.max(axis=0).min() == pytest.approx(found.inflation, rel=2e-3)
-    assert st.equivalent_stop(st.Butterworth(degree), 0.1) == pytest.approx(10 * found.stop)
+    assert st.equivalent_stop(st.Butterworth(order), 0.1) == pytest.approx(10 * found.stop)
 
 
 def test_a_steep_edge_finds_a_signal_in_the_leading_directions(rng):

@@ -180,14 +180,14 @@ def test_refusals():
 
 
 def test_sparse_data_need_every_eigenvalue(rng, monkeypatch):
-    from stoptime.spectrum.krylov import operator
+    from stoptime.spectrum import krylov as limits
 
     X = sparse.random(300, 40, density=0.2, random_state=0, format="csr")
     y = rng.standard_normal(300)
     dense = st.path(X.toarray(), y, CUTOFF, [1, 5])
     np.testing.assert_allclose(st.path(X, y, CUTOFF, [1, 5]).coef, dense.coef, atol=1e-9)
-    monkeypatch.setattr(operator, "LARGEST_GRAM", 39)
-    monkeypatch.setattr(operator, "SMALL", 39)
+    monkeypatch.setattr(limits, "LARGEST", 39)
+    monkeypatch.setattr(limits, "SMALL", 39)
     with pytest.raises(ValueError, match="a Krylov space does not have all of them"):
         st.path(X, y, CUTOFF, [1, 5])
     krylov = st.decompose(X, y, solver="krylov", max_gain=1.0)

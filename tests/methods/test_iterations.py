@@ -10,7 +10,13 @@ import stoptime as st
 from iteration_cases import AUTO, CONCRETE, make_data
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import (
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    as_iteration,
+)
 from stoptime.methods.registry import ITERATIONS, get_method
 
 STABILITY = [
@@ -102,7 +108,7 @@ def test_automatic_momentum_converges_fastest(step):
 def test_halving_the_pace_halves_the_gap_to_the_flow(flow):
     s, t, gaps = np.linspace(0, 2, 50), 4.0, []
     for pace in (0.02, 0.01, 0.005):
-        iteration = flow.as_iteration(pace ** (2 if flow.order == 2 else 1))
+        iteration = as_iteration(flow, pace ** (2 if flow.time_power == 2 else 1))
         assert iteration.pace == pytest.approx(pace)
         assert str(iteration.as_flow()) == str(
             flow
@@ -129,8 +135,8 @@ def test_other_iterations_follow_their_flow_as_well(method):
 
 def test_a_step_too_long_for_its_damping():
     with pytest.raises(ValueError, match=r"too large for damping 2.*0\.0625"):
-        HeavyBallFlow(2.0).as_iteration(0.1)
-    assert HeavyBallFlow(2.0).as_iteration(0.0625) == HeavyBall(0.0625, 0.0)
+        as_iteration(HeavyBallFlow(2.0), 0.1)
+    assert as_iteration(HeavyBallFlow(2.0), 0.0625) == HeavyBall(0.0625, 0.0)
 
 
 @pytest.mark.parametrize("s", [0.0, 0.01, 0.05, 0.3, 1.0, 3.0, 20.0])
@@ -154,7 +160,7 @@ def test_high_resolution_flow_solves_its_equation(s):
 def test_high_resolution_flow_is_closer_to_the_iteration_than_the_heavy_ball():
     s, mu, step = np.linspace(0.05, 1, 60), 0.05, 0.2
     fine = HighResolutionFlow(step, mu)
-    iteration = fine.as_iteration()
+    iteration = as_iteration(fine)
     k, eta = np.arange(1, 60), iteration.momentum
     table = iteration.shrinkage(s[:, None], np.arange(60))
     exact, t = (1 + eta) * table[:, 1:] - eta * table[:, :-1], k * iteration.pace
@@ -163,14 +169,14 @@ def test_high_resolution_flow_is_closer_to_the_iteration_than_the_heavy_ball():
     assert gap < 0.2 * coarse
     for step in (1.0, 4.0):
         with pytest.raises(ValueError, match="does not model any iteration"):
-            HighResolutionFlow(step, 1.0).as_iteration()
+            as_iteration(HighResolutionFlow(step, 1.0))
 
 
 def test_registry():
     for name, cls in ITERATIONS.items():
         assert get_method(name) == cls()
         assert cls.name == name
-        assert cls.order in (1, 2)
+        assert cls().tuned_to([0.5, 1.0]).time_power in (1, 2)
     for method in [*CONCRETE, *AUTO]:
         assert pickle.loads(pickle.dumps(method)) == method
         assert eval(repr(method), {type(method).__name__: type(method)}) == method

@@ -120,8 +120,6 @@ def test_calls_without_data_are_refused(data):
     X, y = data
     s = [0.5, 1.0]
     calls = [
-        lambda: ConjugateGradient().shrinkage(1.0, 1),
-        lambda: ConjugateGradient().gain(1.0, 1),
         lambda: st.risk("conjugate-gradient", [1], eigenvalues=s, signal=s, noise=1, n_samples=9),
         lambda: st.inflation("conjugate-gradient", eigenvalues=s, signal=1, noise=1, n_samples=9),
         lambda: st.equivalent_stop("conjugate-gradient", 0.1),

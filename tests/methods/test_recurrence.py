@@ -11,7 +11,8 @@ from iteration_cases import each, each_auto, make_data
 from methods.closed_forms import closed_form
 from stoptime.methods import recurrence
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.recurrence import closer_stops, filtered
+from stoptime.methods.recurrence import filtered
+from stoptime.theory.search import closer_stops
 
 X_EXACT = (
     np.arange(1025) / 1024

@@ -29,16 +29,20 @@ def halving_point(values):
 def biases_at(times, eigenvalues):
     """Bias of ridge, gradient flow and accelerated flow at the same stops t."""
     known = {"eigenvalues": eigenvalues, "signal": dense_signal(), "noise": 1.0, "n_samples": 500}
-    return {m: st.risk(m, times, **known).bias for m in ("ridge", "gradient-flow", "nesterov-flow")}
+    return {
+        m: st.risk(m, times, **known).bias for m in ("ridge", "gradient-flow", "accelerated-flow")
+    }
 
 
 @pytest.mark.parametrize("title", ["ν = 0.1", "ν = 0.5"])
 def test_ridge_bias_falls_faster_on_well_conditioned_spectra(rows, title):
     """At equal 1/λ always, and at equal t while t is small, when most of the learning happens."""
     curves = rows[title]
-    assert halving_point(curves["ridge"].bias) < 0.5 * halving_point(curves["nesterov-flow"].bias)
+    assert halving_point(curves["ridge"].bias) < 0.5 * halving_point(
+        curves["accelerated-flow"].bias
+    )
     at_equal_time = biases_at(np.linspace(0.05, 2, 50), polynomial_spectra()[title])
-    assert np.all(at_equal_time["ridge"] < at_equal_time["nesterov-flow"])
+    assert np.all(at_equal_time["ridge"] < at_equal_time["accelerated-flow"])
     assert at_equal_time["ridge"][-1] < 0.6
 
 
@@ -46,16 +50,16 @@ def test_ridge_bias_falls_faster_on_well_conditioned_spectra(rows, title):
 def test_the_roles_of_the_biases_reverse_at_large_t_on_ill_conditioned_spectra(title):
     early, late = np.array([0.5, 2.0]), np.geomspace(15, 60, 20)
     before, after = (biases_at(t, polynomial_spectra()[title]) for t in (early, late))
-    assert np.all(before["ridge"] < before["nesterov-flow"])
-    assert np.all(after["nesterov-flow"] < after["ridge"])
-    assert np.all(after["nesterov-flow"] < after["gradient-flow"])
-    assert np.min(after["nesterov-flow"] / after["ridge"]) < 0.75
+    assert np.all(before["ridge"] < before["accelerated-flow"])
+    assert np.all(after["accelerated-flow"] < after["ridge"])
+    assert np.all(after["accelerated-flow"] < after["gradient-flow"])
+    assert np.min(after["accelerated-flow"] / after["ridge"]) < 0.75
 
 
 def test_the_reversal_is_one_of_equal_time_and_not_of_equal_penalty(rows):
     """Against 1/λ with t = 1/√λ the ridge bias is smaller everywhere, on these spectra too."""
     for title in ("ν = 1", "ν = 2"):
-        assert np.all(rows[title]["ridge"].bias < rows[title]["nesterov-flow"].bias)
+        assert np.all(rows[title]["ridge"].bias < rows[title]["accelerated-flow"].bias)
 
 
 def test_accelerated_bias_is_far_below_the_gradient_bias_at_the_same_time_for_small_eigenvalues():
@@ -72,7 +76,7 @@ def overshoot(curve):
 
 def test_accelerated_risk_oscillates_more_where_the_design_is_ill_conditioned(rows):
     for curves in rows.values():
-        turns = np.diff(np.sign(np.diff(curves["nesterov-flow"].total)))
+        turns = np.diff(np.sign(np.diff(curves["accelerated-flow"].total)))
         assert np.count_nonzero(turns) >= 5
         for monotone in ("ridge", "gradient-flow"):
             assert (
@@ -81,10 +85,12 @@ def test_accelerated_risk_oscillates_more_where_the_design_is_ill_conditioned(ro
                 )
                 <= 1
             )
-    heights = [overshoot(curves["nesterov-flow"]) for curves in rows.values()]
+    heights = [overshoot(curves["accelerated-flow"]) for curves in rows.values()]
     assert np.all(np.diff(heights) > 0)
     assert heights[-1] > 100 * heights[0]
-    relative = [overshoot(c["nesterov-flow"]) / c["nesterov-flow"].total[-1] for c in rows.values()]
+    relative = [
+        overshoot(c["accelerated-flow"]) / c["accelerated-flow"].total[-1] for c in rows.values()
+    ]
     assert np.all(
         np.diff(relative) < 0
     )  # in absolute terms only: relative to the variance they shrink
@@ -98,8 +104,8 @@ def test_variance_grows_faster_with_acceleration(rows):
             share = curves[name].variance / curves["ridge"].variance[-1]
             return np.argmax(share > 0.9) - np.argmax(share > 0.1)
 
-        assert stretch("nesterov-flow") < stretch("gradient-flow") < stretch("ridge")
-        assert curves["nesterov-flow"].variance.max() > 1.1 * curves["ridge"].variance.max()
+        assert stretch("accelerated-flow") < stretch("gradient-flow") < stretch("ridge")
+        assert curves["accelerated-flow"].variance.max() > 1.1 * curves["ridge"].variance.max()
 
 
 def test_orthogonal_designs_behave_as_the_appendix_says():
@@ -110,8 +116,8 @@ def test_orthogonal_designs_behave_as_the_appendix_says():
     )  # one eigenvalue: every method can match ridge
     t = np.geomspace(0.1, 12, 60)
     slow, fast = (biases_at(t, np.full(100, s)) for s in (0.1, 1.0))
-    assert np.all(slow["nesterov-flow"][t > 9] < slow["gradient-flow"][t > 9])
-    assert np.all(fast["nesterov-flow"][t < 3.5] > fast["gradient-flow"][t < 3.5])
+    assert np.all(slow["accelerated-flow"][t > 9] < slow["gradient-flow"][t > 9])
+    assert np.all(fast["accelerated-flow"][t < 3.5] > fast["gradient-flow"][t < 3.5])
     assert dense_signal() @ dense_signal() == pytest.approx(1)
 
 
@@ -153,7 +159,7 @@ def test_erratum_2_the_printed_update_follows_gradient_flow(data):
 
     flow = {
         name: st.path(X, y, name, [step * K, np.sqrt(step) * K], fit_intercept=False).coef
-        for name in ("gradient-flow", "nesterov-flow")
+        for name in ("gradient-flow", "accelerated-flow")
     }
     printed = run(base_is_theta=False)
     assert np.abs(printed - flow["gradient-flow"][0]).max() < 1e-4
@@ -162,9 +168,9 @@ def test_erratum_2_the_printed_update_follows_gradient_flow(data):
     for k in range(1, 301):
         b, old = theta + step / n * X.T @ (y - X @ theta), b
         theta = b + (k - 1) / (k + 2) * (b - old)
-    accelerated = st.path(X, y, "nesterov-flow", early, fit_intercept=False).coef[0]
+    accelerated = st.path(X, y, "accelerated-flow", early, fit_intercept=False).coef[0]
     assert np.abs(b - accelerated).max() < 2e-2
-    assert np.abs(printed - flow["nesterov-flow"][1]).max() > 1e-2
+    assert np.abs(printed - flow["accelerated-flow"][1]).max() > 1e-2
 
 
 def test_erratum_3_heavy_ball_bias_and_variance_are_swapped():
@@ -182,7 +188,7 @@ def test_erratum_4_the_scalar_z_belongs_where_the_eigenvector_is_printed(data):
     s, t = spec.eigenvalues, 2.0
     u = t * np.sqrt(s)
     alpha = spec.response / s * (1 - 2 * j1(u) / u)
-    path = st.path(spec, "nesterov-flow", t)
+    path = st.path(spec, "accelerated-flow", t)
     np.testing.assert_allclose(spec.vectors.T @ path.coef[0], alpha, rtol=1e-10)
 
 
@@ -278,6 +284,6 @@ def test_erratum_12_the_variance_does_not_grow_without_bound():
     s = np.geomspace(1e-6, 1, 50)
     known = {"eigenvalues": s, "signal": np.ones(50), "noise": 1.0, "n_samples": 100}
     t = np.geomspace(0.1, 1e4, 2000)
-    flow, ridge = st.risk("nesterov-flow", t, **known), st.risk("ridge", t**2, **known)
+    flow, ridge = st.risk("accelerated-flow", t, **known), st.risk("ridge", t**2, **known)
     upper = bounds.variance_coupling(st.AcceleratedFlow()).upper
     assert 1 < np.max(flow.variance / ridge.variance) <= upper < 1.3837

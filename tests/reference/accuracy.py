@@ -25,8 +25,8 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "numerics.md"
 NOTHING = "–"
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
-FLOWS = {"nesterov-flow": "friction", "heavy-ball-flow": "damping", "iterated-ridge": "times"}
-FLOWS |= {"butterworth": "degree"}
+FLOWS = {"accelerated-flow": "friction", "heavy-ball-flow": "damping", "iterated-ridge": "times"}
+FLOWS |= {"butterworth": "order"}
 # methods in which rounding errors do not add up over time
 STEADY = {"ridge", "gradient-flow", "critical-flow", "iterated-ridge"}
 STEADY |= {"butterworth", "gradient-descent", "conjugate-gradient", "spectral-cutoff"}
@@ -58,7 +58,7 @@ class Point:
     @property
     def envelope(self) -> float:
         """The size of the oscillations of g: near its zeros no relative error means anything."""
-        if self.method == "nesterov-flow":
+        if self.method == "accelerated-flow":
             r = self.parameters["friction"]
             constant = gamma((r + 1) / 2) * 2 ** ((r - 1) / 2) * np.sqrt(2 / np.pi)
             return float(min(1.0, max(1.0, constant) * max(1.0, self.length) ** (-r / 2)))
@@ -102,11 +102,14 @@ def points() -> Iterator[Point]:
     for name in ("filters.csv", "iterations.csv"):
         with (HERE / name).open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                method = row["method"]
+                # the tables have an older name of accelerated flow
+                method = "accelerated-flow" if row["method"] == "nesterov-flow" else row["method"]
                 if "parameter" in row:
                     parameters = {FLOWS[method]: float(row["parameter"])} if method in FLOWS else {}
                 else:
                     parameters = json.loads(row["parameters"])
+                if parameters.get("friction", 3.0) < 0.001:
+                    continue  # friction begins there
                 right = mp.mpf(row["shrinkage"]), mp.mpf(row["gain"])
                 yield Point(method, parameters, float(row["s"]), float(row["t"]), *right)
 

@@ -16,16 +16,16 @@ from stoptime.support.wording import aligned, method_in_words, number, rounded_u
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (1234567.0, "1,235,000"),
-        (12345.6, "12,350"),
-        (9999.6, "10,000"),
+        (1234567.0, "1235000"),
+        (12345.6, "12350"),
+        (9999.6, "10000"),
         (3000.0, "3000"),
         (2.5, "2.5"),
         (0.0, "0"),
         (-0.0, "0"),
         (-12.0, "-12"),
-        (1.5e-7, "1.5×10⁻⁷"),
-        (-2e20, "-2×10²⁰"),
+        (1.5e-7, "1.5e-07"),
+        (-2e20, "-2e+20"),
         (np.nan, "-"),
         (0.00012346, "0.0001235"),
         (np.inf, "∞"),
@@ -47,30 +47,29 @@ def test_rounding_is_zero_at_the_scale_of_other_numbers(value):
 def test_a_number_is_within_half_a_unit_of_its_fourth_digit(value, negative):
     value = -value if negative else value
     text = number(value)
-    assert "e" not in text
-    assert len(text.replace(",", "").replace(".", "").strip("-0")) <= 4
-    assert float(text.replace(",", "")) == pytest.approx(value, rel=5.1e-4)
+    assert len(text.split("e")[0].replace(".", "").strip("-0")) <= 4
+    assert "e" not in text or abs(value) > 9e9
+    assert float(text) == pytest.approx(value, rel=5.1e-4)
 
 
 @given(some.floats(-1e9, 1e9), some.floats(1e-6, 1e8))
 def test_a_value_is_rounded_by_less_than_its_error(value, error):
-    value_text, error_text = with_error(value, error).replace(",", "").split(" ± ")
+    value_text, error_text = with_error(value, error).split(" ± ")
     assert float(error_text) == pytest.approx(error, rel=0.051)
-    assert abs(float(value_text) - value) <= max(0.051 * error, 5.1e-4 * abs(value))
-    assert "e" not in value_text + error_text
+    assert abs(float(value_text) - value) <= max(0.051 * error, 5.1e-10 * abs(value))
 
 
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
         (2999.87, 187.3, "3000 ± 190"),
-        (12345.6, 1.23, "12,350 ± 1.2"),
-        (45678901.0, 234567.0, "45,680,000 ± 230,000"),
+        (12345.6, 1.23, "12345.6 ± 1.2"),
+        (45678901.0, 234567.0, "45680000 ± 230000"),
         (0.0, 99.6, "0 ± 100"),
         (0.01234, 0.00056, "0.01234 ± 0.00056"),
         (3.14159, None, "3.142"),
-        (-0.001, 0.3, "0.00 ± 0.30"),
-        (2e9, 1e3, "2,000,000,000 ± 1000"),
+        (-0.001, 0.3, "0 ± 0.3"),
+        (2e9, 1e3, "2000000000 ± 1000"),
     ],
 )
 def test_a_standard_error_decides_the_decimals(value, error, words):
@@ -87,7 +86,7 @@ def test_a_table_is_aligned():
 
 
 def test_a_method_is_named_with_its_parameters():
-    assert method_in_words(st.AcceleratedFlow()) == "nesterov-flow (friction 3)"
+    assert method_in_words(st.AcceleratedFlow()) == "accelerated-flow (friction 3)"
     assert method_in_words(st.Ridge()) == "ridge"
 
 

@@ -211,7 +211,7 @@ def too_long(method, stop: float, largest) -> bool:
         return False
     if isinstance(method, st.Iteration):
         return stop > MOST_ITERATIONS
-    return method.order == 2 and mp.mpf(stop) * mp.sqrt(largest) > LONGEST_PHASE
+    return method.time_power == 2 and mp.mpf(stop) * mp.sqrt(largest) > LONGEST_PHASE
 
 
 def gains_of(data: Exact, method, t, cut):

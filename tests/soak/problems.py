@@ -204,7 +204,7 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
     name = draw(some.sampled_from(names))
     root = float(np.sqrt(scale))
     step = draw(some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale]))
-    if name == "nesterov-flow":
+    if name == "accelerated-flow":
         return st.AcceleratedFlow(
             draw(some.sampled_from([3.0, 3.0, 1e-4, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]))
         )
@@ -241,7 +241,7 @@ def stops(method: st.Method, scale: float) -> some.SearchStrategy[float]:
         return some.one_of(
             some.integers(0, 30).map(float), some.sampled_from([0.0, 1.0, np.inf, 300.0])
         )
-    near = some.floats(-3, 4).map(lambda e: float(10**e / scale ** (1 / method.order)))
+    near = some.floats(-3, 4).map(lambda e: float(10**e / scale ** (1 / method.time_power)))
     return some.one_of(near, near, near, some.sampled_from([0.0, np.inf, 1.0, 1e-150, 1e150]))
 
 

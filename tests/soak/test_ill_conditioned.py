@@ -76,12 +76,12 @@ def test_both_routes_agree_as_far_as_the_theory_promises(name, method, rng):
     gains = method.gain(0.0, stops)
     by_gram, by_svd = (st.path(spectrum, method, stops).coef for spectrum in (gram, svd))
     apart = np.linalg.norm(by_gram - by_svd, axis=1) / np.linalg.norm(by_svd, axis=1)
-    if gram.reach == 0:  # what the products drop is seen at every stop
+    if gram.accuracy.gain == 0:  # what the products drop is seen at every stop
         assert st.decompose(X, y, max_gain=gains[0]).solver == "svd"
         return
-    allowed = 1e-10 * np.maximum(1, np.minimum(gains, 1 / svd.eigenvalues[0]) / gram.reach)
+    allowed = 1e-10 * np.maximum(1, np.minimum(gains, 1 / svd.eigenvalues[0]) / gram.accuracy.gain)
     assert (apart <= 10 * allowed).all(), (apart / allowed).max()
-    assert (apart[gains <= gram.reach] <= 1e-9).all()
+    assert (apart[gains <= gram.accuracy.gain] <= 1e-9).all()
 
 
 # found by the campaign of generated problems

@@ -301,7 +301,8 @@ def test_a_kernel_fit_is_right_or_refused(generated, draw):
     method = draw.draw(methods(1.0, conjugate=False), "method")
     stop = draw.draw(some.one_of(stops(method, 1.0), some.none()), "stop")
     note("kernels")
-    options = {"kernel": kernel, "degree": 2, "fit_intercept": generated.fit_intercept}
+    options = {"kernel": kernel, "degree": 2, "gamma": None}
+    options["fit_intercept"] = generated.fit_intercept
     estimator = st.StoppedKernelRegressor(method, stop, **options)
     if draw.draw(some.booleans(), "choose"):
         estimator = st.StoppedKernelRegressorCV(method, **options)
@@ -324,7 +325,7 @@ def check_kernel_fit(model, generated):
     if model.kernel == "rbf" and wide:
         note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
         return
-    kernel = model._values(np.asarray(model.X_fit_, float), None)
+    kernel = model._matrix(model.X_fit_)
     weight = np.ones(len(kernel)) if generated.sample_weight is None else generated.sample_weight
     y = np.asarray(generated.y, float).reshape(len(kernel), -1)
     with mp.workdps(oracle.DIGITS):

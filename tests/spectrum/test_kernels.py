@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
+from stoptime.spectrum.radial import Radial
 
 STOPS = [0.0, 1.0, 7.0, 40.0, 300.0]
 
@@ -136,9 +137,9 @@ def test_rows_left_out_of_a_kernel_of_low_rank(rng):
     X = np.repeat(rng.standard_normal((12, 2)), 2, axis=0)
     y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(24)
     w = np.where(np.arange(24) % 5 == 0, 0.0, rng.uniform(0.5, 2, 24))
-    model = st.StoppedKernelRegressorCV("nesterov-flow", stops=[2.0, 20.0], kernel="laplacian").fit(
-        X, y, sample_weight=w
-    )
+    model = st.StoppedKernelRegressorCV(
+        "nesterov-flow", stops=[2.0, 20.0], kernel="laplacian", gamma=None
+    ).fit(X, y, sample_weight=w)
     for stop, error in zip(model.stops_, model.errors_, strict=True):
         residuals = left_out(X, y, w, st.StoppedKernelRegressor(stop=stop, kernel="laplacian"))
         assert error == pytest.approx(np.average(residuals**2, weights=w), rel=1e-8)
@@ -188,7 +189,7 @@ def test_gradient_descent_runs_its_iterations(data):
 def test_kernels_by_name_function_and_matrix_agree(data, rng):
     X, y = data
     new = rng.standard_normal((6, 2))
-    named = st.StoppedKernelRegressorCV(stops=30, gamma=0.5).fit(X, y)
+    named = st.StoppedKernelRegressorCV(stops=30, kernel="rbf", gamma=0.5).fit(X, y)
     matrix = st.StoppedKernelRegressorCV(stops=30, kernel="precomputed").fit(
         rbf_kernel(X, gamma=0.5), y
     )
@@ -198,7 +199,9 @@ def test_kernels_by_name_function_and_matrix_agree(data, rng):
         kernel_params={"width": 0.5},
     ).fit(X, y)
     process = st.StoppedKernelRegressorCV(stops=30, kernel=RBF(length_scale=1.0)).fit(X, y)
-    thin = st.StoppedKernelRegressorCV(stops=30, gamma=0.5).fit(sparse.csr_array(X), y)
+    thin = st.StoppedKernelRegressorCV(stops=30, kernel="rbf", gamma=0.5).fit(
+        sparse.csr_array(X), y
+    )
     expected = named.predict(new)
     np.testing.assert_allclose(matrix.predict(rbf_kernel(new, X, gamma=0.5)), expected, rtol=1e-8)
     for model in (function, process):
@@ -207,18 +210,16 @@ def test_kernels_by_name_function_and_matrix_agree(data, rng):
 
 
 def test_cross_validation_slices_the_kernel_and_computes_it_once(data, monkeypatch):
-    from stoptime.estimators import kernel as kernel_estimators
-
     X, y = data
     shapes = []
 
-    def counted(rows, others=None, **options):
+    def counted(self, rows, others):
         shapes.append(rows.shape)
-        return rbf_kernel(rows, others, gamma=options["gamma"])
+        return rbf_kernel(rows, others, gamma=self.gamma)
 
-    monkeypatch.setattr(kernel_estimators, "pairwise_kernels", counted)
+    monkeypatch.setattr(Radial, "__call__", counted)
     model = st.StoppedKernelRegressorCV(
-        "nesterov-flow", stops=[1.0, 10.0, 50.0], cv=KFold(4), gamma=0.5
+        "nesterov-flow", stops=[1.0, 10.0, 50.0], cv=KFold(4), kernel="rbf", gamma=0.5
     ).fit(X, y)
     assert shapes == [(40, 2)]
     for stop, error in zip(model.stops_, model.errors_, strict=True):
@@ -237,7 +238,11 @@ def test_hold_out_takes_the_kernel_of_the_validation_rows(data, rng):
     X_val = rng.standard_normal((15, 2))
     y_val = np.sin(2 * X_val[:, 0]) + X_val[:, 1]
     model = st.StoppedKernelRegressorCV(
-        "nesterov-flow", stops=[1.0, 10.0, 50.0], rule=st.HoldOut(X_val, y_val)
+        "nesterov-flow",
+        stops=[1.0, 10.0, 50.0],
+        rule=st.HoldOut(X_val, y_val),
+        kernel="rbf",
+        gamma=None,
     ).fit(X, y)
     for stop, error in zip(model.stops_, model.errors_, strict=True):
         fit = st.StoppedKernelRegressor(stop=stop).fit(X, y)
@@ -249,7 +254,9 @@ def test_hold_out_takes_the_kernel_of_the_validation_rows(data, rng):
 def test_the_best_of_several_methods_and_a_stop_for_every_target(data, rng):
     X, y = data
     Y = np.column_stack([y, rng.standard_normal(len(y))])
-    model = st.StoppedKernelRegressorCV(["ridge", "nesterov-flow"], per_target=True).fit(X, Y)
+    model = st.StoppedKernelRegressorCV(
+        ["ridge", "nesterov-flow"], per_target=True, kernel="rbf", gamma=None
+    ).fit(X, Y)
     assert model.dual_coef_.shape == (40, 2)
     assert model.stop_[1] < model.stop_[0]
     for k in range(2):
@@ -262,14 +269,18 @@ def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng)
     X = rng.uniform(-3, 3, (80, 1))
     signal = np.sin(2 * X[:, 0])
     noisy_y = signal + 0.3 * rng.standard_normal(80)
-    noisy = st.StoppedKernelRegressorCV("nesterov-flow", gamma=1.0).fit(X, noisy_y)
+    noisy = st.StoppedKernelRegressorCV("nesterov-flow", kernel="rbf", gamma=1.0).fit(X, noisy_y)
     finite = noisy.stops_[np.isfinite(noisy.stops_)]
     assert finite[-1] <= 300.001 / np.sqrt(noisy.eigenvalues_[-1])
     everywhere = st.StoppedKernelRegressorCV(
-        "nesterov-flow", stops=np.geomspace(0.1, 100 * finite[-1], 2000), gamma=1.0, cv=80
+        "nesterov-flow",
+        stops=np.geomspace(0.1, 100 * finite[-1], 2000),
+        kernel="rbf",
+        gamma=1.0,
+        cv=80,
     )
     assert noisy.choice_.error <= everywhere.fit(X, noisy_y).choice_.error * (1 + 1e-6)
-    clean = st.StoppedKernelRegressorCV(gamma=1.0).fit(X, signal)
+    clean = st.StoppedKernelRegressorCV(kernel="rbf", gamma=1.0).fit(X, signal)
     assert clean.score(X, signal) > 0.999
 
 
@@ -301,7 +312,7 @@ def test_pickling_cloning_searching_and_tables(data):
 
     X, y = data
     table = pd.DataFrame(X, columns=["a", "b"])
-    model = st.StoppedKernelRegressorCV(stops=20, gamma=0.3).fit(table, y)
+    model = st.StoppedKernelRegressorCV(stops=20, kernel="rbf", gamma=0.3).fit(table, y)
     assert list(model.feature_names_in_) == ["a", "b"]
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(table), model.predict(table))

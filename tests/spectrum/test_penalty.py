@@ -100,11 +100,11 @@ def test_every_method_is_ordinary_in_standard_form(method):
     here = st.path(X, y, method, stops, sample_weight=weights, penalty_matrix=L)
     coef = np.linalg.solve(L, there.coef)
     np.testing.assert_allclose(here.coef, coef, atol=1e-10 * np.abs(coef).max())
-    if method.has_filter:  # rounding grows in the trace of conjugate gradients
+    if isinstance(method, st.Filter):  # rounding grows in the trace of conjugate gradients
         np.testing.assert_allclose(here.degrees_of_freedom, there.degrees_of_freedom, rtol=1e-9)
 
 
-FILTERS = [method for method in PLAIN if method.has_filter]
+FILTERS = [method for method in PLAIN if isinstance(method, st.Filter)]
 
 
 def test_wide_data_agree_with_the_tall_route():
@@ -247,7 +247,7 @@ def test_tensors_agree_with_arrays():
         np.testing.assert_allclose(loo.errors, same.errors, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-120, 1e120])
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_extreme_units_change_nothing_but_the_unit_of_the_stop(scale):
     X, y, _ = data()
     expected = st.path(X, y, "ridge", [2.0], penalty_matrix=st.Differences(2)).coef

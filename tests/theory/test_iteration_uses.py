@@ -177,7 +177,7 @@ def test_equivalent_penalty_undoes_equivalent_stop(method):
 
 def test_many_iterations_are_calibrated_like_their_flow():
     for method, flow in ((GradientDescent(1.0), "gradient-flow"), (Nesterov(1.0), "nesterov-flow")):
-        penalty = 1e-5 if method.order == 1 else 1e-8
+        penalty = 1e-5 if method.time_power == 1 else 1e-8
         stop = st.equivalent_stop(method, penalty)
         assert stop == round(st.equivalent_stop(flow, penalty))
     near, far = (st.equivalent_stop(GradientDescent(1.0), p) for p in (1 / 4900, 1 / 5100))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.support import plots
+from stoptime.show import plots
 
 POWERS = np.arange(1.0, 61)
 

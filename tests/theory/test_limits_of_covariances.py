@@ -182,7 +182,7 @@ def test_late_stops_end_at_least_squares():
 @pytest.mark.parametrize("unit", [1e-150, 1e150])
 @pytest.mark.parametrize("method", ["gradient-flow", "nesterov-flow"])
 def test_units_do_not_matter(method, unit):
-    order = st.get_method(method).order
+    order = st.get_method(method).time_power
     known = {"aspect": 0.7, "noise": 1.0, "target": "prediction"}
     plain = st.limiting_risk(method, [2.0], signal=[2.0, 1.0], covariance=TWO_POINT, **known)
     scaled = st.limiting_risk(

@@ -32,7 +32,7 @@ def test_the_grid_does_not_depend_on_the_units(method):
     s, penalty = np.geomspace(1e-3, 1, 5), 2.0**20
     grid = RiskModel(method, s, s, s).grid(0.0, np.inf)
     scaled = RiskModel(method.in_units_of(penalty), s / penalty, s, s).grid(0.0, np.inf)
-    unit = 1.0 if method.pace < 1 else penalty ** (1 / method.order)  # iterations are counted
+    unit = 1.0 if method.pace < 1 else penalty ** (1 / method.time_power)  # iterations are counted
     np.testing.assert_allclose(scaled, unit * grid, rtol=1e-12)
 
 

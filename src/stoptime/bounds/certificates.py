@@ -8,6 +8,8 @@ from functools import lru_cache, wraps
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from stoptime.methods.base import as_filter
+
 from stoptime.bounds.balls import (  # isort: skip
     Enclosure, Interval, WorkLimitError, downward, exact, inflation_between, require_flint, upward,
     working_precision,
@@ -33,7 +35,7 @@ from stoptime.methods.base import Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.recurrence import Iteration
+from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
@@ -281,7 +283,7 @@ def proven_guarantee(
     closed form, and where python-flint is not installed.
     """
     # The loop gives the shrinkage itself only where no subclass changes how it is run.
-    if find_spec("flint") is None or getattr(type(method), "run", None) is not Iteration.run:
+    if find_spec("flint") is None or getattr(type(method), "run", None) is not Recurrence.run:
         return None
     try:
         return _proven(_iterate_guarantee, method, stop, penalty, eigenvalues).upper
@@ -320,10 +322,9 @@ class Proofs(NamedTuple):
 
 def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
     require_flint()
-    method = get_method(method)
-    method.require_filter()
+    method = as_filter(get_method(method))
     # Its own oracle, ridge, has constants in closed form: no search finds a maximum of D = 0.
-    if method in {IteratedRidge(times=1), Butterworth(degree=1)}:
+    if method in {IteratedRidge(times=1), Butterworth(order=1)}:
         method = Ridge()
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
     if type(method) not in PROOFS:
@@ -387,7 +388,9 @@ def _polynomials(method: Any) -> tuple[Any, Iterates]:
             f"No bound of {method} is proven: it needs a constant step, friction ≥ 2 without a "
             "constant momentum, or ν ≥ 1/2."
         )
-    return method, POLYNOMIALS[type(method)](method)
+    # without momentum, every iteration is gradient descent
+    kind = type(method) if method.has_momentum else GradientDescent
+    return method, POLYNOMIALS[kind](method)
 
 
 def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
@@ -429,7 +432,7 @@ PROOFS: dict[type[Method], Proofs] = {
         lambda method: (PowerFilter(method.times),), flow_inflation, flow_error, flow_ratio
     ),
     Butterworth: Proofs(
-        lambda method: (ButterworthFilter(method.degree),), flow_inflation, flow_error, flow_ratio
+        lambda method: (ButterworthFilter(method.order),), flow_inflation, flow_error, flow_ratio
     ),
     HeavyBallFlow: Proofs(
         _critical_damping,

@@ -84,7 +84,7 @@ class FrictionCurve:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the upper bound and the stops; see :func:`stoptime.plots.friction`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.friction(self.frictions, self.upper, self.stops, ax=ax)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from stoptime.bounds.balls import WorkLimitError
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter
 from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
 
@@ -69,7 +69,7 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
     return Solution(mixture, spectrum, float(values.min()), float(risks.max()))
 
 
-def estimated_game(method: Method, tolerance: float = 1e-5) -> Solution:
+def estimated_game(method: Filter, tolerance: float = 1e-5) -> Solution:
     """Solve the game of a method without a scale of its own, in floating point and unproven.
 
     Places are √(s/λ*), and stops are those of the method for the penalty λ* = 1.
@@ -81,7 +81,7 @@ def estimated_game(method: Method, tolerance: float = 1e-5) -> Solution:
 
     unit = stop_with_gain(method)
     places = np.geomspace(0.05, 40, 4000)
-    stops = unit * np.geomspace(0.05, 20, 4000) ** (2 / method.order)
+    stops = unit * np.geomspace(0.05, 20, 4000) ** (2 / method.time_power)
     return solve(payoff, places, stops, tolerance)
 
 

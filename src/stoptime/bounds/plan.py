@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.bounds.certificates import proven_guarantee
-from stoptime.methods.base import Method
-from stoptime.methods.recurrence import Iteration
+from stoptime.logistic.plan import CrossEntropyPlan, plan_cross_entropy
+from stoptime.methods.base import Method, as_filter
+from stoptime.methods.iterations import Nesterov
+from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
-from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory import calibration
 from stoptime.theory.fluctuations import SpectrumSource
@@ -50,7 +51,7 @@ class BatchCost:
 class PlannedRun:
     """One iteration, stopped where its guarantee against ridge is best."""
 
-    method: Method
+    method: Iteration
     iterations: int
     penalty: float
     inflation: float  #: The largest Bayes risk over that of the best ridge.
@@ -97,7 +98,7 @@ class Plan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the guarantee of each run at any iteration, with a dot where the plan stops."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         ax = plots.new_figure()[1] if ax is None else ax
         for run in self._runs:
@@ -138,16 +139,6 @@ class Plan:
             )
         return text
 
-    def _repr_html_(self) -> str:
-        curves = []
-        for run in self._runs:
-            k, bounds = self._guarantees(run)
-            curves.append(Curve(k, bounds, (run.iterations, run.inflation)))
-        top = 2 * max(run.inflation for run in self._runs)
-        labels = "iterations", "risk over the best ridge risk, at most,"
-        title = f"Plan: equivalent to ridge with penalty {self.penalty:.4g}"
-        return card(title, self._rows, picture(curves, labels, top=top))
-
     def _guarantees(self, run: PlannedRun) -> tuple[Array, Array]:
         """Return iterations before and after the stop of a run, and their guarantees."""
         last = 4 * run.iterations + 4
@@ -176,6 +167,30 @@ def _value_in_words(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+class _Options(TypedDict, total=False):
+    """Parameters of a plan for any loss, for type checkers."""
+
+    X: Any
+    y: Any
+    spectrum: Spectrum | ArrayLike | None
+    method: str | Method
+    step: float | str | None
+    lr: float | str | None
+    momentum: float | None
+    friction: float | None
+    batch_size: int | None
+
+
+@overload
+def plan(
+    penalty: float | None = None, *, loss: Literal["squared"] = ..., **options: Unpack[_Options]
+) -> Plan: ...
+
+
+@overload
+def plan(*, loss: Literal["cross-entropy"], **options: Unpack[_Options]) -> CrossEntropyPlan: ...
+
+
 def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     penalty: float | None = None,
     *,
@@ -188,7 +203,8 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     momentum: float | None = None,
     friction: float | None = None,
     batch_size: int | None = None,
-) -> Plan:
+    loss: Literal["squared", "cross-entropy"] = "squared",
+) -> Plan | CrossEntropyPlan:
     r"""Plan a run: when to stop, the equivalent ridge penalty, the guarantee, and the time saved.
 
     .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}
@@ -216,6 +232,17 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         Rows of the random batches on which the run takes its gradients, instead of all rows. The
         plan then says what they cost, and from which size on they no longer matter; see
         :func:`stoptime.theory.stochastic.limit`. It needs X and y, or their spectrum.
+    loss : {"squared", "cross-entropy"}, default="squared"
+        With "cross-entropy" y are labels, and the run is that of ``torch.nn.Linear`` from zero
+        weights and biases on the rows of X as they are. Cross-entropy has no filter: the run is
+        made, by five folds in lockstep, and the plan is the step at which held-out rows have the
+        least log loss. A linear layer with two outputs is meant for two classes; for one output
+        and ``BCEWithLogitsLoss`` read the optimiser with ``loss_scale=0.5``.
+
+    Returns
+    -------
+    Plan or CrossEntropyPlan
+        Both say when to stop as ``iterations``.
 
     Examples
     --------
@@ -226,9 +253,15 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     nesterov (lr 1, friction 5)          17        0.00961       1.154 x          -    2.6 x
     gradient-descent (lr 1)              45           0.01       1.082 x          -    1.0 x
     """
-    known = _known(X, y, spectrum)
+    if loss not in {"squared", "cross-entropy"}:
+        raise ValueError(f'loss must be "squared" or "cross-entropy"; got {loss!r}.')
+    if loss == "cross-entropy" and (X is None or y is None):
+        raise ValueError("A plan for cross-entropy needs X, and labels as y.")
+    if loss == "cross-entropy" and {penalty, batch_size} != {None}:
+        raise ValueError("penalty and batch_size belong to a plan for the squared loss.")
+    known = None if loss == "cross-entropy" else _known(X, y, spectrum)
     eigenvalues = calibration.possible_eigenvalues(known) if isinstance(known, Spectrum) else known
-    complete = not (isinstance(known, Spectrum) and known.krylov is not None)
+    complete = not isinstance(known, Spectrum) or known.accuracy.complete
     if step is not None and lr is not None:
         raise ValueError("step and lr are two names of one parameter: give one of them.")
     if momentum is not None and friction is not None:
@@ -237,13 +270,15 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         )
     options = {"step": step if lr is None else lr, "momentum": momentum, "friction": friction}
     chosen: Any = _configured(get_method(method), options)
+    if loss == "cross-entropy":
+        return plan_cross_entropy(X, y, chosen)
     if eigenvalues is None and not chosen.is_tuned:
         raise ValueError(
             'step="auto" needs a spectrum: give X and y, a spectrum, or the step as a number.'
         )
     penalty = _best_penalty(known) if penalty is None else positive_number("penalty", penalty)
     descent = _configured(get_method("gradient-descent"), {"step": chosen.step})
-    methods = [one for one in (chosen, descent, chosen.safer()) if one is not None]
+    methods = [one for one in (chosen, descent, _safer(chosen)) if one is not None]
     runs = [_planned(one, penalty, eigenvalues, complete=complete) for one in methods]
     planned = Plan(penalty, runs[0], runs[1], runs[2] if len(runs) > 2 else None)
     if batch_size is None:
@@ -271,10 +306,13 @@ def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_
 
 def _batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
     """Follow the run on batches of this size, and of others until they no longer matter."""
-    method: Any = run.method
-    known = isinstance(method, Iteration) and method.follows_flow
+    method = run.method
     # stride, direct gradient and decay come after momentum, lookahead and weight
-    if not known or method.update(2)[3:] != (1.0, 0.0, 0.0):
+    if (
+        not isinstance(method, Recurrence)
+        or not method.follows_flow
+        or method.update(2)[3:] != (1.0, 0.0, 0.0)
+    ):
         raise ValueError(
             f"The cost of batches is known for gradient descent, heavy ball and Nesterov's method "
             f"with a constant step; {method} differs from these."
@@ -330,11 +368,11 @@ def _known(X: Any, y: Any, spectrum: Any) -> Spectrum | Array | None:
     return np.atleast_1d(nonnegative("spectrum", spectrum))
 
 
-def _configured(method: Method, options: dict[str, Any]) -> Method:
+def _configured(method: Method, options: dict[str, Any]) -> Iteration:
     """Return the iteration with those of the options that are not None."""
-    method.require_filter()
-    if not method.whole_stops or method.counts_eigenvalues:
-        raise ValueError(
+    method = as_filter(method)
+    if not isinstance(method, Iteration):
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
             f'A plan counts iterations, and {method} has none: take "nesterov", "heavy-ball", '
             '"gradient-descent" or "nu-method".'
         )
@@ -343,6 +381,13 @@ def _configured(method: Method, options: dict[str, Any]) -> Method:
     if wrong:
         raise ValueError(f"{method} has no {' and no '.join(sorted(wrong))}.")
     return replace(method, **given)
+
+
+def _safer(method: Method) -> Nesterov | None:
+    """Return Nesterov's method with friction 5: a much better guarantee for a few more steps."""
+    if not isinstance(method, Nesterov) or method.momentum is not None or method.friction == 5:
+        return None
+    return replace(method, friction=5.0)
 
 
 def _best_penalty(known: Spectrum | Array | None) -> float:
@@ -366,7 +411,7 @@ def _best_penalty(known: Spectrum | Array | None) -> float:
     raise ValueError(f"These data show no {missing}, or give a penalty.")
 
 
-def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool) -> PlannedRun:
+def _planned(method: Iteration, penalty: float, eigenvalues: Any, *, complete: bool) -> PlannedRun:
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
     found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
@@ -384,7 +429,7 @@ def _planned(method: Method, penalty: float, eigenvalues: Any, *, complete: bool
         ridge = float(np.sum(1 / (eigenvalues + penalty)))
         expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
     low, high, _ = calibration.range_in_units(method, eigenvalues, 1.0)
-    high = min(high, method.possible_eigenvalues[1]) if eigenvalues is None else high
+    high = min(high, calibration.largest_possible(method)) if eigenvalues is None else high
     k = int(found.stop)
     proven = proven_guarantee(method, k, penalty, (low, high))
     bound = found.inflation if proven is None else proven

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from stoptime.bounds.balls import Enclosure, downward, exact, upward, working_precision
 from stoptime.methods.base import Method
 from stoptime.methods.flows import GradientFlow
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
@@ -96,8 +97,8 @@ def best_guarantees(
     largest = positive_number("largest_eigenvalue", largest_eigenvalue)
     best = positive_number("penalty", penalty)
     method = get_method(method)
-    if not (method.whole_stops and method.has_filter) or method.counts_eigenvalues:
-        raise ValueError(
+    if not isinstance(method, Iteration):
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
             f"{method} is no iteration with a fixed filter, so it does not count products: take "
             '"gradient-descent", "nesterov" or "nu-method".'
         )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.bounds.adaptive_heavy_ball import HeavyBallGame
+from stoptime.methods.base import Filter
 
 from stoptime.bounds.balls import (  # isort: skip
     PRECISION, AdaptiveEnclosure, Enclosure, WorkLimitError, exact, working_precision,
@@ -19,7 +20,6 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.certificates import parameter_error, risk_inflation, variance_coupling
 from stoptime.bounds.games import estimated_game
 from stoptime.bounds.heavy_ball_plan import make_plan
-from stoptime.methods.base import Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
@@ -209,7 +209,7 @@ def _new_claims() -> list[Claim]:
     ]
 
 
-def _two_readings(name: str, paper: float | None, method: Method) -> list[Claim]:
+def _two_readings(name: str, paper: float | None, method: Filter) -> list[Claim]:
     """Return the ratio with the best stop of each spectrum, and with one stop for all."""
     return [
         Claim(

@@ -13,9 +13,9 @@ from typer import Option
 from typer.core import TyperGroup
 
 from stoptime.cli.fit import fit
+from stoptime.cli.interrupts import interruptible
 from stoptime.cli.predict import predict
 from stoptime.cli.theory import bounds, explore, plan, reproduce
-from stoptime.support.interrupts import interruptible
 from stoptime.support.version import __version__
 
 __all__ = ["app", "run"]

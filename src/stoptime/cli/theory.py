@@ -40,7 +40,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     """
     from stoptime.bounds.plan import isotropic_eigenvalues, with_batches  # noqa: PLC0415
     from stoptime.bounds.plan import plan as make_plan  # noqa: PLC0415
-    from stoptime.support import plots  # noqa: PLC0415 - starts faster
+    from stoptime.show import plots  # noqa: PLC0415 - starts faster
     from stoptime.support.checks import whole_number  # noqa: PLC0415
     from stoptime.support.files import atomic  # noqa: PLC0415
 

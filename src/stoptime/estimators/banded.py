@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
-from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.kinds import DTYPES
+from stoptime.spectrum.kinds import DTYPES, sample_of
 from stoptime.spectrum.penalty import Bands, bands_of
 from stoptime.stopping.bands import (
     MANY_TARGETS,
@@ -30,7 +29,7 @@ from stoptime.stopping.bands import (
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import Array, Floats
-from stoptime.support.progress import Ticker, progress
+from stoptime.support.progress import progress, progress_shown
 
 MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
 
@@ -144,7 +143,7 @@ class BandedRegressorCV(LinearRegressor):
         X = X.toarray() if issparse(X) else X
         names = getattr(self, "feature_names_in_", None)
         self.bands_, member = bands_of(self.groups, X.shape[1], names)
-        data = DenseData.validated(X, y, sample_weight, bool(self.fit_intercept))
+        data = sample_of(X, y, sample_weight, bool(self.fit_intercept))
         # folds are drawn once, so that all scales are compared on the same ones
         splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
         rows = BandedRows(data, member)
@@ -153,7 +152,8 @@ class BandedRegressorCV(LinearRegressor):
             # path GCV costs little for any number of targets; the stop is chosen by all rows
             rule = get_rule("path-gcv")
         search = BandSearch(rows, rule, error, self.per_target and not data.single_target)
-        self.scales_ = self._best_scales(search)
+        with progress_shown(self.verbose):
+            self.scales_ = self._best_scales(search)
         self.regressor_ = None
         if search.per_target:
             return self._fit_each(X, y, sample_weight, member, splits)
@@ -177,19 +177,16 @@ class BandedRegressorCV(LinearRegressor):
         """Return the best scales, of shape (n_bands,) or (n_targets, n_bands)."""
         random = check_random_state(self.random_state)
         draws = search.draws(self.n_draws, random)
-        trials = [search.trial(one) for one in progress(draws, "draws", bool(self.verbose))]
+        trials = [search.trial(one) for one in progress(draws, "draws")]
         targets = range(len(trials[0].error))
         descends = self.search == "gradient" and len(targets) <= MOST_DESCENTS
-        tick = Ticker("scales", bool(self.verbose))
         best = []
-        for target in targets:
+        for target in progress(targets, "scales"):
             found = sorted(trials, key=lambda trial: float(trial.error[target]))
             if descends:
                 starts = found[: self.n_starts]
                 found += [search.trial(search.descended(one, target)) for one in starts]
             best.append(min(found, key=lambda trial: float(trial.error[target])).scales)
-            tick(f"{target + 1} of {len(targets)} targets")
-        tick.close()
         scales = np.array(best)
         scales /= scales.max(axis=1, keepdims=True)
         return scales if search.per_target else scales[0]

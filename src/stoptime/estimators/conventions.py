@@ -31,7 +31,7 @@ class MethodParameters(BaseEstimator):
         if own:
             if self.method == "auto" or isinstance(self.method, list | tuple):
                 raise ValueError(
-                    f"{', '.join(own)} needs one method, such as method='nesterov-flow'; got "
+                    f"{', '.join(own)} needs one method, such as method='accelerated-flow'; got "
                     f"{self.method!r}."
                 )
             changes = {key.removeprefix(OF_METHOD): value for key, value in own.items()}

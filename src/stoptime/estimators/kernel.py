@@ -3,57 +3,136 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
+from stoptime.estimators.kernel_search import (
+    MOST_LOOKED_AT,
+    Chosen,
+    Distances,
+    Index,
+    KernelCandidate,
+    choose_kernel,
+    stages,
+    warn_of_copies,
+)
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
-from stoptime.methods.base import Method
-from stoptime.spectrum.accuracy import check_range
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES, array_options
-from stoptime.stopping.rule import Rule
-from stoptime.support.arrays import Floats
+from stoptime.spectrum.kinds import DTYPES, array_options, checked_device
+from stoptime.spectrum.landmarks import (
+    KERNEL_VALUES,
+    LandmarkData,
+    LandmarkFeatures,
+    LandmarkRows,
+    drawn,
+    predicted,
+)
+from stoptime.spectrum.radial import ORDERS, Columns, Radial, linear
+from stoptime.spectrum.rows import ArrayRows, sample_sizes
+from stoptime.stopping.comparison import Search
+from stoptime.stopping.leave_one_out import LeaveOneOut
+from stoptime.stopping.problem import Problem
+from stoptime.stopping.rule import Choice, Rule
+from stoptime.support.arrays import (
+    Array,
+    Floats,
+    array_namespace,
+    as_dtype,
+    is_device_array,
+    like,
+    on_host,
+    slices,
+)
 from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from stoptime.estimators.classifier import ClassWeight
 
 Kernel = str | Callable[..., Any]
+Gamma = float | str | None
+MOST_EXACT = 5000  # rows: the kernel matrix of more is slow to factor, and landmarks are as good
+MANY_LANDMARKS = 2000  # that are drawn by default
+MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
+ROWS_PER_LANDMARK = 4  # of the comparison with landmarks: a fit costs about as much as its factors
 
 
 class _WithKernel(BaseEstimator):
     """The parameters of a kernel, and what they say of the input."""
 
-    def _set_kernel(
-        self, kernel: Kernel, gamma: Any, degree: float, coef0: float, kernel_params: Any
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
+    _kernel_parameters: ClassVar[tuple[str, ...]] = (
+        "kernel",
+        "gamma",
+        "degree",
+        "coef0",
+        "kernel_params",
+        "standardise",
+        "n_landmarks",
+        "rng",
+    )
+
+    def _set_kernel(self, *values: Any) -> None:
+        for name, value in zip(self._kernel_parameters, values, strict=True):
+            setattr(self, name, value)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
+        is_precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_precomputed
+        tags.input_tags.sparse = not is_precomputed
         return tags
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Host rows on which a kernel is chosen, as kernels see them, with their response and weights.
+
+    With landmarks these are some of all rows, with the numbers ``index``, and the best kernels are
+    compared with the landmarks on ``more`` rows.
+    """
+
+    rows: Any
+    y: Array
+    weights: Floats | None
+    fit_intercept: bool
+    known: Distances
+    index: Index
+    more: Index | None
+
+    def numbers(self, index: Index | None) -> Index:
+        """Return the numbers of some of these rows among all rows."""
+        return self.index if index is None else self.index[index]
+
+    def data(
+        self, kernel: Radial | None, index: Index | None, prepare: Callable[[Any], Any]
+    ) -> KernelData:
+        """Return the kernel matrix of some of these rows, or all; new rows are prepared first."""
+        some: Any = slice(None) if index is None else index
+        weights = None if self.weights is None else self.weights[some]
+        matrix = self.known.kernel_matrix(kernel, index)
+        values = partial(_to_new_rows, kernel or linear, prepare, self.rows[some])
+        return KernelData.of(matrix, self.y[some], weights, self.fit_intercept, values)
 
 
 class _KernelRegressor(_WithKernel, LinearRegressor):
     """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
 
-    dual_coef_: Floats
+    dual_coef_: Any
     X_fit_: Any
     _streams = False
 
@@ -65,68 +144,297 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         X are new rows; for ``kernel="precomputed"``, the kernel between them and the training rows.
         """
         check_is_fitted(self)
-        predicted = self._matrix(X) @ self.dual_coef_ + self.intercept_
-        return predicted.astype(self.X_fit_.dtype, copy=False)
+        rows = self._checked(X, reset=False)
+        fitted = predicted(self._features, rows, self.dual_coef_) + self.intercept_
+        return as_dtype(fitted, self.X_fit_.dtype)  # type: ignore[no-any-return]
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        known = {"precomputed", *PAIRWISE_KERNEL_FUNCTIONS}
+        self.__dict__.pop("_training", None)  # of an earlier fit that failed
+        self._check_kernel()
+        rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
+        n = rows.shape[0]
+        self.kernel_ = self.kernel
+        self.gamma_ = None if isinstance(self.gamma, str) else self.gamma
+        self.candidates_: tuple[KernelCandidate, ...] = ()
+        weights = sample_sizes(sample_weight, n)[0]
+        columns = self._columns_of(rows, weights)
+        self.centre_, self.scale_ = columns.centre, columns.scale
+        centred = truth_value("fit_intercept", self.fit_intercept)
+        count = self._landmark_count(n, rows)
+        self.n_landmarks_ = None if count == n else count
+        present = np.arange(n) if weights is None else np.flatnonzero(weights)
+        rng = np.random.default_rng(0 if self.rng is None else self.rng)
+        if self._tunes:
+            self._training = self._training_rows(
+                rows, y, weights, columns, rng.permutation(present)
+            )
+        if self.n_landmarks_ is not None:
+            self.X_fit_ = drawn(rows, count, present, rng)
+            features = self._features_of(columns, columns(self.X_fit_))
+            by_landmarks = LandmarkRows(rows, features)
+            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
+        self.X_fit_ = rows
+        # in double precision, because large α cancel in predictions
+        prepared = columns(rows)
+        features = self._features_of(columns, prepared)
+        # the linear kernel stands for the data until a kernel is chosen
+        matrix = (
+            features.kernel(prepared, prepared) if not self._tunes else linear(prepared, prepared)
+        )
+        response = np.asarray(y, np.float64)
+        return KernelData.of(matrix, response, sample_weight, centred, self._matrix)
+
+    def _check_kernel(self) -> None:
+        known = {"auto", "precomputed", *ORDERS, *PAIRWISE_KERNEL_FUNCTIONS}
         if not callable(self.kernel) and self.kernel not in known:
             raise ValueError(
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
-        self.X_fit_ = rows
-        # in double precision, because large α cancel in predictions
-        values = self._values(rows.astype(np.float64, copy=False), None)
-        y = np.asarray(y, dtype=np.float64)
+        if isinstance(self.gamma, str) and self.gamma != "auto":
+            raise ValueError(f'gamma must be a number, None or "auto"; got {self.gamma!r}.')
+        if self._is("auto") and self.gamma != "auto":
+            raise ValueError(
+                "gamma means something else for every kernel: name the kernel, for example "
+                'kernel="rbf", or leave gamma="auto".'
+            )
+        if not isinstance(self.standardise, bool | np.bool_) and self.standardise != "auto":
+            raise ValueError(
+                f'standardise must be True, False or "auto"; got {self.standardise!r}.'
+            )
+        if self._is("precomputed"):
+            if self.standardise is True:
+                raise ValueError('kernel="precomputed" has no columns: give standardise=False.')
+            if self.n_landmarks is not None:
+                raise ValueError('kernel="precomputed" has no rows: give n_landmarks=None.')
+
+    def _is(self, *names: str) -> bool:
+        """Whether the kernel is one of these names."""
+        return isinstance(self.kernel, str) and self.kernel in names
+
+    @property
+    def _tunes(self) -> bool:
+        """Whether the width is chosen, and the kernel if it is "auto"."""
+        return self._is("auto", *ORDERS) and isinstance(self.gamma, str)
+
+    def _columns_of(self, rows: Any, weights: Floats | None) -> Columns:
+        """Return what is subtracted from columns, and what divides them."""
+        scaled = self._tunes if isinstance(self.standardise, str) else bool(self.standardise)
+        # distances are computed from squares, which cancel if rows are far from zero
+        centred = scaled or self._is("auto", *ORDERS)
+        return Columns.of(rows, weights, centred=centred, scaled=scaled)
+
+    def _landmark_count(self, n: int, rows: Any) -> int:
+        """Return the number of landmarks, or that of the rows for the kernel matrix of all rows."""
+        if self._is("precomputed"):
+            return n
+        wanted = self.n_landmarks
+        if wanted is not None:
+            if not isinstance(wanted, Integral) or wanted < 1:
+                raise ValueError(f"n_landmarks must be a positive whole number; got {wanted!r}.")
+            count = min(int(wanted), n)
+            if count == n and is_device_array(rows):
+                return n - 1  # the kernel matrix of all rows is for the host
+            return count
+        if n <= MOST_EXACT and is_device_array(rows):
+            raise TypeError(
+                "The kernel matrix of all rows is computed on the host: give rows as an array of "
+                "NumPy, or n_landmarks, for example n_landmarks=1000."
+            )
+        if n > MOST_EXACT:
+            warn_user(
+                f"With {n} rows the kernel matrix is large: {MANY_LANDMARKS} of them, drawn at "
+                "random, are landmarks. Give n_landmarks, or as many as there are rows for an "
+                "exact fit.",
+                UserWarning,
+            )
+            return MANY_LANDMARKS
+        return n
+
+    def _training_rows(
+        self, rows: Any, y: Any, weights: Floats | None, columns: Columns, order: Index
+    ) -> _Training:
+        """Return the rows on which a kernel is chosen: all of them, or some if there are many."""
+        index = np.arange(rows.shape[0])
+        more = None
+        if self.n_landmarks_ is not None:
+            more = np.sort(order[: ROWS_PER_LANDMARK * self.n_landmarks_])
+            order = order[:MOST_COMPARED]
+            index = np.sort(order)
+            rows = rows[like(rows, index)]
+            y = y[like(y, index)]
+            weights = None if weights is None else weights[index]
+            order = np.searchsorted(index, order)
+        prepared = columns(rows)
+        prepared = prepared if sparse.issparse(prepared) else np.asarray(on_host(prepared))
+        response = np.asarray(on_host(y), np.float64)
         centred = truth_value("fit_intercept", self.fit_intercept)
-        data = KernelData.validated(values, y, sample_weight, centred)
-        return replace(data, values=self._matrix)
+        known = Distances(prepared, weights, order)
+        return _Training(prepared, response, weights, centred, known, index, more)
 
-    def _keep(self, coef: Floats, intercept: Floats) -> None:
-        self.dual_coef_ = np.ascontiguousarray(coef.T)
-        self.intercept_ = np.asarray(intercept)[()]
+    def _features_of(self, columns: Columns, landmarks: Any) -> LandmarkFeatures:
+        """Return the features of landmarks, and keep them for new rows."""
+        centred = truth_value("fit_intercept", self.fit_intercept)
+        self._features = LandmarkFeatures(columns, self._kernel_function(), landmarks, centred)
+        return self._features
 
-    def _matrix(self, X: ArrayLike) -> Floats:
-        """Return the kernel between new rows and the training rows."""
-        rows = self._checked(X, reset=False)
-        return self._values(*(part.astype(np.float64, copy=False) for part in (rows, self.X_fit_)))
-
-    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
-        if array_options(X) is None:
-            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
-        sparse = False if self.kernel == "precomputed" else "csr"
-        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
-        return validate_data(self, X, *y, **options)
-
-    def _values(self, rows: Any, others: Any) -> Floats:
-        if self.kernel == "precomputed":
-            return np.asarray(rows)
-        if self.kernel == "rbf" and isinstance(rows, np.ndarray):
-            # scikit-learn computes distances from squares, which cancel if rows are far from zero
-            centre = self.X_fit_.mean(axis=0)
-            rows = rows - centre
-            others = None if others is None else others - centre
-            with np.errstate(over="ignore"):
-                square = np.einsum("ij,ij->", rows, rows)
-            # squared distances are at most four times the largest square; small ones are harmless
-            check_range("X", square, False, room=4.0)
-        if callable(self.kernel):
+    def _kernel_function(self) -> Callable[[Any, Any], Any]:
+        """Return the kernel as a function of two sets of prepared rows."""
+        name = self.kernel_
+        if isinstance(name, str) and name in ORDERS:
+            gamma = 1 / self.n_features_in_ if self.gamma_ is None else self.gamma_
+            return Radial(name, float(nonnegative("gamma", gamma)))
+        if isinstance(name, str) and name in {"linear", "auto"}:
+            return linear
+        if isinstance(name, str) and name == "precomputed":
+            return _given
+        if callable(name):
             parameters = self.kernel_params or {}
         else:
             parameters = {"degree": self.degree, "coef0": self.coef0}
-            if self.gamma is not None:  # otherwise the kernel has a default of its own
-                parameters["gamma"] = float(nonnegative("gamma", self.gamma))
-        options = {"metric": self.kernel, "filter_params": True} | parameters
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
-            values = pairwise_kernels(rows, others, **options)
-        if not np.isfinite(values).all():
-            raise ValueError(
-                "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
-                "StandardScaler, or choose another kernel or other parameters."
+            if self.gamma_ is not None:  # otherwise the kernel has a default of its own
+                parameters["gamma"] = float(nonnegative("gamma", self.gamma_))
+        return partial(_by_scikit_learn, {"metric": name, "filter_params": True} | parameters)
+
+    def _keep(self, coef: Any, intercept: Any) -> None:
+        if self.n_landmarks_ is None:
+            self.dual_coef_ = np.ascontiguousarray(coef.T)
+            self.intercept_ = np.asarray(intercept)[()]
+            return
+        columns = coef.T if coef.ndim > 1 else coef
+        self.dual_coef_ = self._features.root @ columns
+        self.intercept_ = intercept - self._features.origin @ columns
+
+    def _matrix(self, X: ArrayLike) -> Any:
+        """Return new rows in the columns of the spectrum: kernel values, or features."""
+        rows = self._checked(X, reset=False)
+        exact = self.n_landmarks_ is None
+        return self._features.values(rows) if exact else self._features(rows)
+
+    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+        if is_device_array(X):
+            return self._checked_tensor(X, *y, reset=options.get("reset", True))
+        if array_options(X) is None:
+            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
+        sparse = False if self._is("precomputed") else "csr"
+        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
+        return validate_data(self, X, *y, **options)
+
+    def _checked_tensor(self, X: Any, y: Any = None, *, reset: bool) -> Any:
+        """Check rows on a device, with their response if they are to be fitted."""
+        if not (self._is("auto", "linear", *ORDERS)):
+            raise TypeError(
+                "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
+                "or auto."
             )
-        return np.asarray(values)
+        rows, response = checked_device(X, X[:, 0] if y is None else y)
+        if reset:
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            self.n_features_in_ = int(rows.shape[1])
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted."
+            )
+        if not bool(array_namespace(rows).all(array_namespace(rows).isfinite(rows))):
+            raise ValueError("Input X contains NaN or infinity.")
+        return rows if y is None else (rows, response)
+
+    def _choose_kernel(self, search: Search, splits: Any, data: Any, groups: Any) -> Chosen:
+        """Choose kernel and width, and store them."""
+        training: _Training = self.__dict__.pop("_training")
+        if len(training.y) < 2:
+            raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
+        is_compared = search.rule.compares_methods
+        if not (is_compared or all(isinstance(one, Filter) for one in search.methods)):
+            raise ValueError(
+                f"A kernel is chosen by leave-one-out, which {search.methods[0].name} does not "
+                "have: name the kernel and give gamma a number, or give cv=5."
+            )
+        sizes = stages(len(training.known.order))
+        if training.more is not None:
+            sizes.append(len(training.more))
+
+        def evaluate(kernel: Radial | None, index: Index | None) -> tuple[Problem, Choice]:
+            some: Any
+            if index is None and training.more is not None:
+                own = training.more
+                some = self._with_kernel(data.subset(own), kernel or linear)
+            else:
+                own = training.numbers(index)
+                some = training.data(kernel, index, self._prepared)
+            rule: Rule = search.rule if is_compared else LeaveOneOut()
+            if splits is not None:
+                rule = self._rule(_restricted(splits, own, data.n_rows))
+            grouping = None if groups is None else groups[own]
+            return replace(search, rule=rule, verbose=False).best(some, grouping)
+
+        name = self.kernel if isinstance(self.kernel, str) else "auto"
+        chosen = choose_kernel(name, training.known, evaluate, sizes, verbose=search.verbose)
+        self.kernel_ = "linear" if chosen.kernel is None else chosen.kernel.name
+        self.gamma_ = None if chosen.kernel is None else chosen.kernel.gamma
+        self.candidates_ = chosen.candidates
+        self._features = replace(self._features, kernel=chosen.kernel or linear)
+        if splits is None and isinstance(search.rule, LeaveOneOut):
+            self._look_for_copies(training, data, float(np.mean(chosen.choice.error)))
+        return chosen
+
+    def _look_for_copies(self, training: _Training, data: Any, error: float) -> None:
+        """Warn if some rows have copies among all rows that mislead leave-one-out."""
+        few = training.index[training.known.order[:MOST_LOOKED_AT]]
+        y = np.asarray(on_host(data.sample.y), np.float64)
+        if training.more is None:
+            sampled = training.rows[few]
+            warn_of_copies(few, [(0, training.rows)], sampled, y, error)
+            return
+        X = data.sample.X.X
+        prepare = self._features.prepare
+        height = KERNEL_VALUES // len(few)
+        blocks = ((one.start, prepare(X[one])) for one in slices(X.shape[0], height))
+        warn_of_copies(few, blocks, prepare(X[like(X, few)]), y, error)
+
+    def _prepared(self, X: Any) -> Any:
+        """Return new rows as kernels see them, on the host."""
+        rows = self._features.prepare(self._checked(X, reset=False))
+        return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
+
+    def _with_kernel(self, data: Any, kernel: Callable[[Any, Any], Any]) -> Any:
+        """Return data with another kernel."""
+        features = replace(self._features, kernel=kernel)
+        if isinstance(data, LandmarkData):
+            return data.with_kernel(kernel)
+        matrix = kernel(features.landmarks, features.landmarks)
+        return replace(data, sample=replace(data.sample, X=ArrayRows(matrix)))
+
+
+def _to_new_rows(kernel: Any, prepare: Callable[[Any], Any], training: Any, X: Any) -> Any:
+    """Return the kernel between new rows and some training rows."""
+    return kernel(prepare(X), training)
+
+
+def _given(rows: Any, others: Any) -> Any:
+    """Return a precomputed kernel: the rows are its values."""
+    del others
+    return rows
+
+
+def _by_scikit_learn(options: dict[str, Any], rows: Any, others: Any) -> Floats:
+    """Return a kernel that scikit-learn knows by name, or a function of two rows."""
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
+        values = pairwise_kernels(rows, None if others is rows else others, **options)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
+            "StandardScaler, or choose another kernel or other parameters."
+        )
+    return np.asarray(values)
+
+
+def _restricted(splits: Any, index: Index, count: int) -> list[tuple[Index, Index]]:
+    """Return folds of some of the rows, numbered among these."""
+    place = np.full(count, -1)
+    place[index] = np.arange(len(index))
+    pairs = [[own[own >= 0] for own in (place[train], place[test])] for train, test in splits]
+    return [(train, test) for train, test in pairs if len(train) > 1 and len(test)]
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -144,10 +452,27 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         As in :class:`stoptime.StoppedRegressor`; the ``alpha`` of KernelRidge is n/stop for
         ``method="ridge"``, and ``stop=inf`` is the interpolant of minimum norm.
     kernel : str or callable, default="rbf"
-        A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, a function of two rows, or
-        "precomputed" if X is the kernel matrix. It must be positive semi-definite.
-    gamma, degree, coef0, kernel_params : float, and dict or None
+        A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, "matern" (of smoothness
+        3/2), a function of two rows, or "precomputed" if X is the kernel matrix. It must be
+        positive semi-definite. "auto" is the best of linear, rbf, Laplacian and Matérn: the one
+        with the least leave-one-out error of the method, at ``stop`` or at its best stop.
+    gamma : float, "auto" or None, default=None
+        The γ of the kernel; None is 1/n_features or what else scikit-learn takes. "auto" chooses it
+        for "rbf", "laplacian" and "matern", by the same error, from multiples of the median
+        distance; it is None for other kernels.
+    degree, coef0, kernel_params : float, and dict or None
         Parameters of the named kernels, and of a kernel given as a function, as in KernelRidge.
+    standardise : bool or "auto", default="auto"
+        Whether the kernel sees columns that are centred (a sparse X is not) and divided by their
+        standard deviation; "auto" where γ is chosen, so that it then is a number in these units.
+    n_landmarks : int or None, default=None
+        Number of training rows, drawn by ``rng``, from which f is made up; the fit is still to all
+        rows, and leave-one-out is exact for it. Features are computed a block at a time and never
+        stored, from an array, a memory map or a tensor. As many as rows, or None with at most
+        5000 rows, is the kernel matrix of all rows; None with more rows is 2000. Kernels are then
+        compared on 1000 rows, and the best ones with the landmarks on four times as many rows.
+    rng : int, numpy.random.Generator or None, default=None
+        Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 
     Attributes
     ----------
@@ -156,7 +481,16 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     intercept_ : float or array of shape (n_targets,)
         The b above, zero if not fitted.
     X_fit_ : array or sparse matrix
-        The training rows, or the kernel matrix.
+        The training rows, the landmarks among them, or the kernel matrix.
+    n_landmarks_ : int or None
+        Number of landmarks, or None.
+    kernel_, gamma_ : str or callable, and float or None
+        The kernel, and its γ; None if the kernel has none or its default was taken.
+    scale_, centre_ : arrays of shape (n_features,), or None
+        Standard deviations of the columns if the kernel sees them standardised, and the means.
+    candidates_ : tuple of KernelCandidate
+        All kernels that were tried with the errors that they reached, the best one first; those
+        that reached fewer rows come last.
     stop_, method_, oracle_, degrees_of_freedom_, n_features_in_
         As in :class:`stoptime.StoppedRegressor`.
 
@@ -169,19 +503,31 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     'stop 35, R² 0.56'
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of the linear estimator and those of the kernel
         self,
         method: str | Method = "nesterov-flow",
         stop: float | None = None,
         kernel: Kernel = "rbf",
-        gamma: float | None = None,
+        gamma: Gamma = None,
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         fit_intercept: bool = True,
+        *,
+        standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
+        rng: Any = None,
     ) -> None:
         super().__init__(method, stop, fit_intercept)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
+
+    def _fitted(self, data: Data) -> Self:
+        if self._tunes:
+            stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
+            search = Search(LeaveOneOut(), [get_method(self.method)], stops)
+            self._choose_kernel(search, None, data, None)
+            data = self._with_kernel(data, self._features.kernel)
+        return super()._fitted(data)
 
 
 class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
@@ -196,7 +542,10 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     ----------
     method, stops, cv, rule, per_target, verbose, prefer_simple, scoring
         As in :class:`stoptime.StoppedRegressorCV`; all folds share one kernel matrix.
-    kernel, gamma, degree, coef0, kernel_params, fit_intercept
+    kernel, gamma : default="auto"
+        As in :class:`StoppedKernelRegressor`: by default kernel, width, method and stop are all
+        chosen by the same error.
+    degree, coef0, kernel_params, fit_intercept, standardise, n_landmarks, rng
         As in :class:`StoppedKernelRegressor`.
 
     Attributes
@@ -208,9 +557,9 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedKernelRegressorCV(stops=50, kernel="rbf", gamma=20).fit(X, y)
-    >>> f"stop {model.stop_:.0f}, R² {model.score(X, y):.2f}"
-    'stop 83, R² 0.55'
+    >>> model = StoppedKernelRegressorCV().fit(X, y)
+    >>> f"{model.kernel_}, left-out error {model.choice_.error:.0f}, variance {y.var():.0f}"
+    'rbf, left-out error 2923, variance 5930'
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - those of the linear estimator and those of the kernel
@@ -220,8 +569,8 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         cv: Any = None,
         rule: str | Rule = "loo",
         per_target: bool = False,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
+        kernel: Kernel = "auto",
+        gamma: Gamma = "auto",
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
@@ -229,23 +578,37 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         verbose: bool = False,
         prefer_simple: bool = False,
         scoring: str | Callable[..., float] | None = None,
+        *,
+        standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
+        rng: Any = None,
     ) -> None:
         options = per_target, fit_intercept, verbose, prefer_simple, scoring
         super().__init__(method, stops, cv, rule, *options)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
+
+    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
+        if not self._tunes:
+            return search.best(data, groups)
+        chosen = self._choose_kernel(search, splits, data, groups)
+        if search.rule.compares_methods and chosen.problem.data.shape == data.shape:
+            return chosen.problem, chosen.choice
+        return search.best(self._with_kernel(data, self._features.kernel), groups)
 
 
 class _KernelClassifier(_WithKernel, _LinearClassifier):
     """A classifier whose decision values are those of a kernel regressor."""
 
     def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
-        names = "kernel", "gamma", "degree", "coef0", "kernel_params"
-        return StoppedKernelRegressorCV(**options, **{name: getattr(self, name) for name in names})
+        own = {name: getattr(self, name) for name in self._kernel_parameters}
+        return StoppedKernelRegressorCV(**options, **own)
 
     def _keep(self, regressor: Any) -> None:
         self.dual_coef_ = regressor.dual_coef_
         self.X_fit_ = regressor.X_fit_
         self.intercept_ = regressor.intercept_ + self._shift
+        for name in ("kernel_", "gamma_", "scale_", "centre_", "candidates_", "n_landmarks_"):
+            setattr(self, name, getattr(regressor, name))
 
 
 class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
@@ -257,7 +620,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
     ----------
     method, stop, class_weight, fit_intercept, calibration
         As in :class:`stoptime.StoppedClassifier`.
-    kernel, gamma, degree, coef0, kernel_params
+    kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng
         As in :class:`StoppedKernelRegressor`.
 
     Attributes
@@ -280,7 +643,7 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         method: str | Method = "nesterov-flow",
         stop: float | None = None,
         kernel: Kernel = "rbf",
-        gamma: float | None = None,
+        gamma: Gamma = None,
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
@@ -288,9 +651,12 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
         fit_intercept: bool = True,
         *,
         calibration: str = "sigmoid",
+        standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
+        rng: Any = None,
     ) -> None:
         super().__init__(method, stop, class_weight, fit_intercept, calibration=calibration)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
 
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
@@ -303,8 +669,8 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     ----------
     method, stops, cv, rule, scoring, class_weight, fit_intercept, verbose, calibration
         As in :class:`stoptime.StoppedClassifierCV`; all folds share one kernel matrix.
-    kernel, gamma, degree, coef0, kernel_params
-        As in :class:`StoppedKernelRegressor`.
+    kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng
+        As in :class:`StoppedKernelRegressorCV`.
 
     Attributes
     ----------
@@ -315,9 +681,9 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     --------
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
-    >>> model = StoppedKernelClassifierCV(gamma=1.0).fit(X, y)
+    >>> model = StoppedKernelClassifierCV().fit(X, y)
     >>> model.predict_proba([[0.5, 0.5]]).round(2)
-    array([[0.96, 0.04]])
+    array([[0.92, 0.08]])
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - those of the linear estimator and those of the kernel
@@ -326,8 +692,8 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
         stops: ArrayLike | int | None = None,
         cv: Any = None,
         rule: str | Rule = "loo",
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
+        kernel: Kernel = "auto",
+        gamma: Gamma = "auto",
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
@@ -337,7 +703,10 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
         verbose: bool = False,
         *,
         calibration: str = "sigmoid",
+        standardise: bool | str = "auto",
+        n_landmarks: int | None = None,
+        rng: Any = None,
     ) -> None:
         options = scoring, class_weight, fit_intercept, verbose
         super().__init__(method, stops, cv, rule, *options, calibration=calibration)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params)
+        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
 from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
-from stoptime.spectrum.data import Data, goals
+from stoptime.spectrum.data import Data, Want, afresh, rows_of
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.held_out import check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
@@ -125,11 +125,11 @@ class StoppedRegressor(Incremental, LinearRegressor):
             if stop.ndim:
                 raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
             self.stop_ = float(stop)
-            spectrum = data.spectrum(goals(method, self.stop_))
+            spectrum = data.spectrum(Want.path(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         observations = spectrum.n_observations
-        self._searched = Searched(None, None, data.afresh(), method, self.stop_, observations)
+        self._searched = Searched(None, None, afresh(data), method, self.stop_, observations)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         self.eigenvalues_ = spectrum.padded_eigenvalues
@@ -260,11 +260,11 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 f'rule="{rule.name}" cannot compare methods: give one method, or use rule="loo" '
                 'or rule="path-gcv".'
             )
-        n = data.n_rows
+        n = data.shape[0]
         if n == 1:
             raise ValueError("Choosing a stop needs at least 2 rows; got n_samples=1.")
         if rule.needs_rows:
-            data.check_rows()
+            rows_of(data)
         grouping = None if groups is None else np.asarray(groups)
         if grouping is not None and n is not None and grouping.shape != (n,):
             raise ValueError(f"groups must have one entry per row, {n}; got {grouping.shape}.")
@@ -277,9 +277,14 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         if splits is not None:
             rule = self._rule(splits)
         search = Search(rule, methods, self.stops, *options)
-        problem, choice = search.best(data, grouping)
+        problem, choice = self._best(search, splits, data, grouping)
         self._searched = Searched.of(search, splits, problem, choice)
         return self._store(problem, choice)
+
+    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
+        """Return the best method and stop; ``splits`` are the folds that the search has, if any."""
+        del splits  # for estimators that choose more than method and stop
+        return search.best(data, groups)
 
     def _rule(self, cv: Any) -> Rule:
         rule = get_rule(self.rule, cv)
@@ -293,7 +298,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 "The same stops mean something else for every method: name one, for example "
                 'method="ridge", or leave out stops.'
             )
-        whole = data.is_factored_whole(rows=rule.needs_rows)
+        whole = data.complete or (rule.needs_rows and data.rows is not None)
         compared = not automatic or (rule.compares_methods and whole)
         return get_methods(self.method if compared else rule.only_method)
 
@@ -381,9 +386,9 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         check_is_fitted(self)
-        filtered = np.ndim(self.stop_) == 0 and self.method_.has_filter
+        filtered = np.ndim(self.stop_) == 0 and isinstance(self.method_, Filter)
         penalty = float(self.alpha_) / self._n_samples if filtered else None
         return plots.error_curve(self.choice_, self.method_, penalty, ax=ax)

@@ -23,10 +23,11 @@ import numpy as np
 
 from stoptime.estimators.intervals import PREDICTIONS_AT_ONCE, interval_ends, needed_observations
 from stoptime.paths import fit_at
-from stoptime.spectrum.data import Data, Fit, LeftOutRows, goals
+from stoptime.spectrum.data import Data, Fit, TestedRows, Want, rows_of
 from stoptime.stopping.rule import StopWarning
 from stoptime.support.arrays import Floats, as_dtype, like, on_host
 from stoptime.support.checks import positive_number
+from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Search, Searched
@@ -40,14 +41,15 @@ class FoldFits:
     """Fits without each of the folds, and the rows of each fold; see the top of the file."""
 
     fits: list[Fit]
-    left_out: list[LeftOutRows]
+    left_out: list[TestedRows]
     n_observations: float
 
     @classmethod
     def of(cls, searched: Searched, splits: Any, fitted: Callable[[Data], Fit]) -> FoldFits:
         """Fit the training sets of folds."""
         search = cast("Search", searched.search)
-        pairs = searched.rows.left_out(splits, fitted, verbose=search.verbose)
+        with progress_shown(search.verbose):
+            pairs = searched.rows.left_out(splits, fitted)
         fits, left_out = (list(part) for part in zip(*pairs, strict=True))
         return cls(fits, left_out, searched.n_observations)
 
@@ -58,7 +60,7 @@ class FoldFits:
         centres = np.stack([np.asarray(on_host(one), np.float64) for one in given])
         lengths = [len(part.weights) for part in self.left_out]
         if sum(lengths) * centres[0].size <= PREDICTIONS_AT_ONCE:
-            everything = LeftOutRows.joined(self.left_out)
+            everything = TestedRows.joined(self.left_out)
             counts = everything.weights * self._unit
             repeated = np.repeat(centres, lengths, axis=0)
             ends = interval_ends(repeated, everything.sizes, counts, confidence)
@@ -100,7 +102,7 @@ class _Sorted(NamedTuple):
     sums: Floats
 
     @classmethod
-    def of(cls, rows: LeftOutRows) -> _Sorted:
+    def of(cls, rows: TestedRows) -> _Sorted:
         order = np.argsort(rows.sizes, axis=0)
         sums = np.cumsum(rows.weights[order], axis=0)
         return cls(np.take_along_axis(rows.sizes, order, axis=0), np.insert(sums, 0, 0.0, axis=0))
@@ -116,8 +118,7 @@ def nested_fits(searched: Searched) -> FoldFits:
     """Return the fits without each row, each with a method and a stop of its own."""
     if searched.splits is not None:
         raise ValueError('kind="nested" needs rule="loo" or another rule without folds: use "cv+".')
-    searched.rows.check_rows()
-    every = np.arange(searched.rows.n_rows or 0)
+    every = np.arange(rows_of(searched.rows).n_rows)
     splits = searched.rows.splits([(np.delete(every, row), [row]) for row in every])
     if len(splits) > MANY_REFITS:
         warnings.warn(
@@ -143,11 +144,11 @@ def cross_fits(searched: Searched) -> FoldFits:
         raise ValueError('kind="cv+" needs the folds of cross-validation: fit with cv=5.')
 
     def fitted(train: Data) -> Fit:
-        spectrum = train.spectrum(goals(searched.method, searched.stop))
+        spectrum = train.spectrum(Want.path(searched.method, searched.stop))
         return Fit(*fit_at(spectrum, searched.method, searched.stop)[:2])
 
     found = FoldFits.of(searched, searched.splits, fitted)
-    n = searched.rows.n_rows
+    n = searched.rows.shape[0]
     if n is not None and sum(len(part.weights) for part in found.left_out) > n:
         raise ValueError('kind="cv+" needs folds that test no row twice: use KFold.')
     return found

@@ -20,8 +20,8 @@ from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import DTYPES, array_options
+from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.new_rows import NewRows, open_rows
-from stoptime.spectrum.streamed.statistics import Statistics
 from stoptime.support.arrays import Floats, on_host
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
             y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
         penalty = self.penalty_matrix
         data = open_data(X, y, sample_weight, self.fit_intercept, penalty_matrix=penalty)
-        self.n_features_in_ = data.n_features
+        self.n_features_in_ = data.shape[1]
         if data.names is not None:
             self.feature_names_in_ = np.array(data.names, dtype=object)
         return data

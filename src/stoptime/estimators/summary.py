@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.spectrum.data import goals
+from stoptime.methods.base import Filter
+from stoptime.spectrum.data import Want
 from stoptime.support.arrays import Floats, on_host
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ class CoefficientSummary:
 def summarised(model: Any, searched: Searched) -> CoefficientSummary:
     """Return the table of a fitted model; the data are factored again."""
     method = model.method_
-    spectrum = searched.rows.spectrum(goals(method, searched.stop))
+    spectrum = searched.rows.spectrum(Want.path(method, searched.stop))
     if spectrum.geometry is not None:
         raise ValueError("Standard errors are known without a penalty matrix only.")
-    if not (method.has_filter and spectrum.is_complete):
+    if not (isinstance(method, Filter) and spectrum.accuracy.complete):
         raise ValueError(
             "Standard errors need every eigenvalue, and a method that is linear in the response: "
             "choose one other than conjugate gradients, and a dense or small sparse X."

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.support.arrays import Array, like, on_host, slices
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Downdated:
     """
 
     eigenvalues: Array
-    method: Method
+    method: Filter
     stops: Array
     by_svd: bool
 
@@ -81,8 +82,8 @@ class Downdated:
             slopes[:, part] = images.transpose(2, 0, 1) * block.scores[part]
         return alpha, slopes
 
-    def coefficients(self, block: RowBlock, coef: Array) -> Array:
-        """Return √s times the left-out coefficients at one stop, (n_targets, n_rows, rank)."""
+    def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:  # noqa: ARG002
+        """Return √s times the left-out coefficients at the stop, (n_targets, n_rows, rank)."""
         out = np.empty((coef.shape[1], *block.scores.shape))
         roots = np.sqrt(self.eigenvalues)
         for part, found in self._remaining(block):
@@ -106,7 +107,7 @@ class Downdated:
             values[rest == 0, :1] = 0.0
             scale = on_host(block.scale)[part][:, None]
             own = scale * values
-            gain = self.method.gain_of_spectra(own, np.empty((len(own), 0)), self.stops)
+            gain = _gains(self.method, own, self.stops)
             gain[rest == 0, :1] = 0.0
             rotated = (scores[:, None] @ vectors)[:, 0]
             shrinkage = 1 - own[..., None] * gain
@@ -128,3 +129,12 @@ class Downdated:
         roots = np.eye(len(s)) - b[:, None, None] * u[:, :, None] * u[:, None]
         _, lengths, right = np.linalg.svd(roots * np.sqrt(s))
         return lengths[:, ::-1] ** 2, right[:, ::-1].swapaxes(1, 2)
+
+
+def _gains(method: Filter, s: Array, stops: Array) -> Array:
+    """Return φ of shape (n, rank, n_stops) for the n spectra without each row."""
+    if not isinstance(method, SpectralCutoff):
+        return method.gain(s[..., None], stops)
+    # every spectrum has components of its own to count
+    gains = [method.tuned_to(own).gain(own[:, None], stops) for own in s]
+    return np.stack(gains) if gains else np.empty((*s.shape, len(stops)))

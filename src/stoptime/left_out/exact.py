@@ -6,7 +6,7 @@ eigenvalues that remain without the row; see :mod:`stoptime.left_out.residuals`.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,15 +15,16 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.rows import Rows
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
+from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data
+from stoptime.spectrum.data import Data, Want, rows_of
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.dense import DenseData
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops, nonnegative
+from stoptime.support.progress import progress_shown
 
 
 def leave_one_out(  # noqa: PLR0913 - the data have five parameters
@@ -72,8 +73,10 @@ def leave_one_out(  # noqa: PLR0913 - the data have five parameters
     """
     stops = list_of_stops(stops)
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
-    left_out, tuned = _prepared(data, get_method(method), spectrum)
-    return left_out.errors(tuned, stops, standard_errors=standard_errors, verbose=verbose)
+    penalised = penalty_matrix is not None
+    left_out, tuned = _prepared(data, get_method(method), spectrum, penalised)
+    with progress_shown(verbose):
+        return left_out.errors(tuned, stops, standard_errors=standard_errors)
 
 
 def left_out_residuals(
@@ -107,7 +110,8 @@ def left_out_residuals(
     """
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     stop = _checked_stop(data, stop)
-    left_out, tuned = _prepared(data, get_method(method), spectrum)
+    penalised = penalty_matrix is not None
+    left_out, tuned = _prepared(data, get_method(method), spectrum, penalised)
     return left_out.residuals(tuned, stop)
 
 
@@ -157,13 +161,13 @@ def left_out_predictions(
     """
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
     stop = _checked_stop(data, stop)
-    left_out, tuned = _prepared(data, get_method(method), spectrum)
+    penalised = penalty_matrix is not None
+    left_out, tuned = _prepared(data, get_method(method), spectrum, penalised)
     if new is None:
-        rows = cast("DenseData", data)
-        return LeftOutRows.of(rows, left_out.residuals(tuned, stop)).predictions
-    given = rows_in_memory(new, cast("DenseData", data).X, name="new")
-    if given.shape[1] != data.n_features:
-        raise ValueError(f"new has {given.shape[1]} features, but X has {data.n_features}.")
+        return LeftOutRows.of(rows_of(data), left_out.residuals(tuned, stop)).predictions
+    given = rows_in_memory(new, rows_of(data).y, name="new")
+    if given.shape[1] != data.shape[1]:
+        raise ValueError(f"new has {given.shape[1]} features, but X has {data.shape[1]}.")
     return LeftOutFits(left_out.rows, tuned, stop).at(given)
 
 
@@ -177,22 +181,25 @@ def _checked_stop(data: Data, stop: ArrayLike) -> Array:
     return found
 
 
-def _prepared(data: Data, method: Method, spectrum: Spectrum | None) -> tuple[LeftOut, Method]:
+def _prepared(
+    data: Data, method: Method, spectrum: Spectrum | None, penalised: bool
+) -> tuple[LeftOut, Filter]:
     """Factor the data unless a spectrum is given, and tune the method to all rows."""
-    data.check_rows()
+    sample = rows_of(data)
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be exact at any stop
-        spectrum = data.complete()
+        spectrum = data.spectrum(Want(every=True))
     elif spectrum.fit_intercept != data.fit_intercept:
         given = data.fit_intercept
         raise ValueError(f"fit_intercept={given}, but the spectrum has the opposite setting.")
-    elif data.is_penalised and spectrum.geometry is None:
+    elif penalised and spectrum.geometry is None:
         raise ValueError("The spectrum was computed without penalty_matrix: give it to decompose.")
-    elif spectrum.is_complete and spectrum.reach < np.inf:
+    elif spectrum.accuracy.complete and spectrum.accuracy.gain < np.inf:
         raise ValueError(
-            f"{spectrum} is accurate only up to a gain of {spectrum.reach:.3g}, but leave-one-out "
-            'needs every gain: call decompose without max_gain, or with solver="svd".'
+            f"{spectrum} is accurate only up to a gain of {spectrum.accuracy.gain:.3g}, but "
+            "leave-one-out needs every gain: call decompose without max_gain, or with "
+            'solver="svd".'
         )
-    rows = Rows(cast("DenseData", data), spectrum)
+    rows = Rows(sample, spectrum)
     scale = float(rows.scales.max())
-    return LeftOut(rows), method.tuned_without_rows(spectrum.padded_eigenvalues, scale)
+    return LeftOut(rows), as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, scale))

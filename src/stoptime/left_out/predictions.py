@@ -28,15 +28,14 @@ from scipy.sparse.linalg import LinearOperator
 
 from stoptime.left_out.residuals import LeftOut, blocks_of
 from stoptime.left_out.ridges import least_squares
+from stoptime.left_out.routes import Route
 from stoptime.left_out.rows import RowBlock, Rows
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.rows import Sample
 from stoptime.support.arrays import (
     Array,
     Floats,
-    array_namespace,
-    as_dtype,
     as_float64,
     empty,
     like,
@@ -54,7 +53,7 @@ class LeftOutRows(NamedTuple):
     predictions: Floats
 
     @classmethod
-    def of(cls, data: DenseData, residuals: Floats) -> LeftOutRows:
+    def of(cls, data: Sample, residuals: Floats) -> LeftOutRows:
         """Return the residuals, and the predictions that have them."""
         return cls(residuals, data.as_given(data.response) - residuals)
 
@@ -66,18 +65,13 @@ class Fingerprint(NamedTuple):
     rounding: float
 
     @classmethod
-    def of(cls, data: DenseData) -> Fingerprint:
+    def of(cls, data: Sample) -> Fingerprint:
         """Return the fingerprint of the rows as they are now."""
-        # in the precision and on the device of the data, so that it costs one reading of them
-        xp = array_namespace(data.y)
-        place = {"device": data.y.device} if data.on_device else {}
-        weights = xp.sin(xp.arange(1, data.n_rows + 1, dtype=xp.float64, **place))
-        both = (as_dtype(weights, one.dtype) @ one for one in (data.X, data.y))
-        sums = tuple(np.asarray(on_host(one), np.float64) for one in both)
-        single = data.rounded_to is not None
-        return cls(sums, 1e-4 if single else 1e-9)
+        weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
+        both = data.X.fingerprint(weights), weights @ as_float64(data.y)
+        return cls(tuple(np.asarray(on_host(one), np.float64) for one in both), 1e-9)
 
-    def check(self, data: DenseData) -> None:
+    def check(self, data: Sample) -> None:
         """Raise a ValueError if the rows have been changed since."""
         for old, new in zip(self.sums, Fingerprint.of(data).sums, strict=True):
             size = np.abs(old).max(initial=0)
@@ -97,13 +91,13 @@ class LeftOutFits:
     """
 
     rows: Rows | None
-    method: Method
+    method: Filter
     stop: Array
     unchanged: Fingerprint | None = None
 
     @classmethod
     def of(
-        cls, rows: Rows, method: Method, stop: Array, unchanged: Fingerprint | None
+        cls, rows: Rows, method: Filter, stop: Array, unchanged: Fingerprint | None
     ) -> LeftOutFits:
         """Return the fits of these rows, without anything that was computed from them."""
         return cls(Rows(replace(rows.data), replace(rows.spectrum)), method, stop, unchanged)
@@ -191,10 +185,9 @@ class LeftOutFits:
         for stop in np.unique(stops):
             targets = np.flatnonzero(stops == stop)
             some = rows.of_targets(targets) if rows.data.n_targets > len(targets) else rows
-            routes = LeftOut(some).routes(self.method, np.array([stop]))
-            rank = len(rows.eigenvalues)
-            for index, block in blocks_of(some, routes, further=rank):
-                gamma = _scaled_coefficients(some, routes, block, stop)
+            route = LeftOut(some).route(self.method, np.array([stop]))
+            for index, block in blocks_of(some, route.source, len(rows.eigenvalues)):
+                gamma = _scaled_coefficients(some, route, block)
                 pull = (block.weight * block.stretch)[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
                 fit = (block.scores / roots * gamma).sum(axis=-1)
@@ -217,14 +210,16 @@ class LeftOutFits:
         return state
 
 
-def _scaled_coefficients(rows: Rows, routes: Any, block: RowBlock, stop: float) -> Array:
+def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
     """Return √s times the coefficients without each row of the block, at one stop."""
-    if routes:
-        return routes[0][1].coefficients(block, rows.coef)
+    mixed = route.mix.of_rows(block.scale)
+    nothing_learned, all_learned = mixed[0, -2:]
+    if not (nothing_learned or all_learned):
+        return route.source.coefficients(block, rows.coef, mixed[:, :-2])
     coef = like(block.scores, rows.coef)
     roots = like(block.scores, np.sqrt(rows.eigenvalues))
     whole = (coef * roots[:, None]).T[:, None] + 0 * block.scores
-    if stop == 0:
+    if nothing_learned:
         return 0 * whole
     # ridge with a vanishing penalty
     ends = least_squares(block, rows.eigenvalues, coef)

@@ -20,43 +20,112 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.left_out.span import lagrange
-from stoptime.support.arrays import Array, array_namespace, like, on_host
+from stoptime.support.arrays import Array, array_namespace, empty, like
 
 if TYPE_CHECKING:
     from stoptime.left_out.rows import RowBlock
-    from stoptime.left_out.span import Span
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
-    """Ridges, and weights that mix them to some columns; see :class:`stoptime.left_out.span.Span`.
+class Ridges:
+    """Ridges with complex penalties, and weights that mix them to some filters.
 
-    The filters that are wanted are in turn mixtures of these columns, with ``coordinates`` of shape
-    (n_scales, n_columns, n_stops) at a few ``scales``; between the scales they are interpolated.
+    ``weights`` has a row for the real part of every ridge λ/(λ + s), one for every imaginary part,
+    and one for the infinite penalty, whose ridge is one; and a column for every filter.
     """
 
     eigenvalues: Array
     penalties: NDArray[np.complex128]
     weights: Array
-    scales: Array
-    coordinates: Array
-
-    @classmethod
-    def of(cls, eigenvalues: Array, span: Span, scales: Array, coordinates: Array) -> Mixture:
-        """Return the mixtures of the basis filters of a span."""
-        return cls(eigenvalues, span.contour.penalties, span.weights, scales, coordinates)
 
     def numbers_per_row(self, n_targets: int) -> int:
         """Return about how many numbers are held for every row."""
-        columns = self.weights.shape[1]
-        held = 8 * len(self.penalties) + n_targets * (columns + self.coordinates.shape[2])
+        filters = self.weights.shape[1]
+        held = 8 * len(self.penalties) + n_targets * filters
         if self._prefers_operators(n_targets):
-            held += columns * (len(self.eigenvalues) + 2 * len(self.penalties))
+            held += filters * (len(self.eigenvalues) + 2 * len(self.penalties))
         return held
 
+    def _prefers_operators(self, n_targets: int) -> bool:
+        """Tell whether operators of the filters take fewer products than ridges of all targets."""
+        ridges = 2 * len(self.penalties)
+        filters = self.weights.shape[1]
+        rank = len(self.eigenvalues)
+        return filters * rank * (ridges + n_targets) < n_targets * ridges * (rank + filters)
+
+    def residuals(self, block: RowBlock, coef: Array) -> Array:
+        """Return e/d of every filter, of shape (n_filters, n_rows, n_targets), where rows are."""
+        if self._prefers_operators(coef.shape[1]):
+            alpha, slopes = self.operators(block)
+            out = slopes @ like(slopes, coef)
+            out += alpha[..., None] * block.residual
+            return out
+        table = self._table(block.scores)
+        real, imaginary, whole = self._parts(table)
+        inverse = self._inverse_rests(block, table)
+        coef = like(table, coef)
+        out = empty(table, (self.weights.shape[1], *block.residual.shape))
+        for target, residual in enumerate(block.residual.T):
+            a, b = self._ridges(block, table * coef[:, target, None], residual, inverse)
+            mixed = a @ real
+            mixed += b @ imaginary
+            mixed += block.targets[:, target, None] * whole
+            out[:, :, target] = mixed.T
+        return out
+
+    def operators(self, block: RowBlock) -> tuple[Array, Array]:
+        r"""Return α, (n_filters, n_rows), and C, (n_filters, n_rows, rank), for all targets.
+
+        .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
+        """
+        count = len(self.penalties)
+        table = self._table(block.scores)
+        real, imaginary, whole = self._parts(table)
+        inverse = self._inverse_rests(block, table)
+        # the mixture as a sum of Re(ω/(1 - h)·p), of which the parts of ω/(1 - h) come first
+        a = inverse[0] * real.T[:, None] + inverse[1] * imaginary.T[:, None]
+        b = inverse[0] * imaginary.T[:, None] - inverse[1] * real.T[:, None]
+        slopes = a @ table[:, :count].T
+        slopes += b @ table[:, count:].T
+        slopes += whole.T[:, None]
+        slopes *= block.scores
+        return a.sum(axis=2) + whole.T, slopes
+
+    def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:
+        r"""Return √s times the left-out coefficients, (n_targets, n_rows, rank).
+
+        ``mixed`` are the coordinates of one filter in these, of shape (n_rows, n_filters).
+
+        .. math:: \hat\beta_{-i,j} = \mathrm{Re}\sum_k \omega_k\,\frac{s_j}{\lambda_k + s_j}
+            \Bigl(\hat\beta_j - \frac{\rho_i a_{ij}}{s_j}\,
+            \frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr)
+        """
+        count = len(self.penalties)
+        table = self._table(block.scores)
+        inverse = self._inverse_rests(block, table)
+        # ω = x - iy, since the weights are those of real and imaginary parts; the weight of the
+        # infinite penalty, which learns nothing, does not matter
+        own = like(table, mixed @ self.weights.T)
+        x = own[:, :count]
+        y = own[:, count : 2 * count]
+        # s/(λ + s) as it is: one minus the shrinkage would cancel for small eigenvalues
+        with np.errstate(over="ignore"):
+            learned = 1 / (1 + self.penalties / self.eigenvalues[:, None])
+        real = like(table, learned.real.T)
+        imaginary = like(table, learned.imag.T)
+        whole = x @ real + y @ imaginary
+        roots = like(table, np.sqrt(self.eigenvalues))
+        pull = block.scores / roots * (block.weight * block.stretch)[:, None]
+        coef = like(table, coef)
+        out = []
+        for target, residual in enumerate(block.residual.T):
+            a, b = self._ridges(block, table * coef[:, target, None], residual, inverse)
+            change = (x * a + y * b) @ real + (y * a - x * b) @ imaginary
+            out.append(whole * (coef[:, target] * roots) - pull * change)
+        return array_namespace(table).stack(out, axis=0)
+
     def _table(self, reference: Any) -> Any:
-        """Return the real and imaginary parts of λ/(λ + s), of shape (rank, 2·penalties)."""
+        """Return the real and imaginary parts of λ/(λ + s), of shape (rank, 2·n_penalties)."""
         if not self._tables:
             # made where the rows are, because a large table would be slow to move
             eigenvalues = like(reference, self.eigenvalues)
@@ -71,65 +140,10 @@ class Mixture:
         """The table of the ridges, once it is made."""
         return []
 
-    def _prefers_operators(self, n_targets: int) -> bool:
-        """Tell whether operators of the columns take fewer products than ridges of all targets."""
-        ridges = 2 * len(self.penalties)
-        columns = self.weights.shape[1]
-        rank = len(self.eigenvalues)
-        return columns * rank * (ridges + n_targets) < n_targets * ridges * (rank + columns)
-
-    def columns(self, block: RowBlock, coef: Array) -> Array:
-        """Return e/d of every column, of shape (n_columns, n_rows, n_targets)."""
-        if self._prefers_operators(coef.shape[1]):
-            alpha, slopes = self._operators(block)
-            out = slopes @ like(slopes, coef)
-            out += alpha[..., None] * block.residual
-            return out
+    def _parts(self, table: Array) -> list[Array]:
+        """Return the weights of real parts, of imaginary parts and of the infinite penalty."""
         count = len(self.penalties)
-        table = self._table(block.scores)
-        real, imaginary, whole = (
-            like(table, part) for part in np.split(self.weights, [count, 2 * count])
-        )
-        inverse = self._inverse_rests(block, table)
-        coef = like(table, coef)
-        out = []
-        for target, residual in enumerate(block.residual.T):
-            top = block.scores @ (table * coef[:, target, None])
-            top[:, :count] += residual[:, None]
-            a, b = _product(top, inverse)
-            mixed = a @ real
-            mixed += b @ imaginary
-            mixed += block.targets[:, target, None] * whole
-            out.append(mixed.T)
-        return array_namespace(table).stack(out, axis=2)
-
-    def residuals(self, block: RowBlock, coef: Array) -> Array:
-        """Return e/d at every stop, of shape (n_stops, n_rows, n_targets)."""
-        return self.mixed(self.columns(block, coef), block.scale)
-
-    def mixed(self, columns: Array, scale: Array) -> Array:
-        """Return e/d at every stop from e/d of the columns."""
-        flat = columns.reshape(columns.shape[0], -1)
-        shape = self.coordinates.shape[2], *columns.shape[1:]
-        parts = [(like(flat, own.T) @ flat).reshape(shape) for own in self.coordinates]
-        return self._interpolated(parts, scale)
-
-    def mixed_by_target(self, columns: Array, scale: Array, own: NDArray[np.intp]) -> Array:
-        """Return e/d of every target at its own stop, of shape (n_rows, n_targets)."""
-        parts = [
-            (columns * like(columns, coordinates[:, own])[:, None]).sum(axis=0)
-            for coordinates in self.coordinates
-        ]
-        return self._interpolated(parts, scale)
-
-    def _interpolated(self, parts: list[Array], scale: Array) -> Array:
-        """Return numbers of rows, along the last but one axis, from those at every scale."""
-        if len(parts) == 1:
-            return parts[0]
-        portions = lagrange(self.scales, on_host(scale)).T
-        pairs = zip(parts, portions, strict=True)
-        weighted = [like(part, portion)[:, None] * part for part, portion in pairs]
-        return sum(weighted[1:], weighted[0])
+        return [like(table, part) for part in np.split(self.weights, [count, 2 * count])]
 
     def _inverse_rests(self, block: RowBlock, table: Array) -> tuple[Array, Array]:
         """Return real and imaginary parts of 1/(1 - h), each of shape (n_rows, n_penalties)."""
@@ -140,88 +154,43 @@ class Mixture:
         size = 1 / (a * a + b * b)
         return a * size, -b * size
 
-    def _operators(self, block: RowBlock) -> tuple[Array, Array]:
-        r"""Return α, (n_columns, n_rows), and C, (n_columns, n_rows, rank), for all targets.
-
-        .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
-        """
+    def _ridges(
+        self, block: RowBlock, fits: Array, residual: Array, inverse: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        """Return real and imaginary parts of e/d of every ridge, for one target."""
         count = len(self.penalties)
-        table = self._table(block.scores)
-        real, imaginary, whole = (
-            like(table, part) for part in np.split(self.weights, [count, 2 * count])
-        )
-        inverse = self._inverse_rests(block, table)
-        # the mixture as a sum of Re(ω/(1 - h)·p), of which the parts of ω/(1 - h) come first
-        a = inverse[0] * real.T[:, None] + inverse[1] * imaginary.T[:, None]
-        b = inverse[0] * imaginary.T[:, None] - inverse[1] * real.T[:, None]
-        slopes = a @ table[:, :count].T
-        slopes += b @ table[:, count:].T
-        slopes += whole.T[:, None]
-        slopes *= block.scores
-        return a.sum(axis=2) + whole.T, slopes
-
-    def operators(self, block: RowBlock) -> tuple[Array, Array]:
-        """Return the same for every stop, for rows that have the only scale."""
-        alpha, slopes = self._operators(block)
-        own = self.coordinates[0].T
-        return own @ alpha, np.tensordot(own, slopes, axes=1)
-
-    def coefficients(self, block: RowBlock, coef: Array) -> Array:
-        r"""Return √s times the left-out coefficients at one stop, (n_targets, n_rows, rank).
-
-        .. math:: \hat\beta_{-i,j} = \mathrm{Re}\sum_k \omega_k\,\frac{s_j}{\lambda_k + s_j}
-            \Bigl(\hat\beta_j - \frac{\rho_i a_{ij}}{s_j}\,
-            \frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr)
-        """
-        count = len(self.penalties)
-        table = self._table(block.scores)
-        portions = lagrange(self.scales, on_host(block.scale))
-        # weights of the ridges for each row; those of the infinite penalty, which learns nothing,
-        # do not matter
-        own = like(table, portions @ (self.weights @ self.coordinates[..., 0].T).T)
-        inverse = self._inverse_rests(block, table)
-        # s/(λ + s) as it is: one minus the shrinkage would cancel for small eigenvalues
-        with np.errstate(over="ignore"):
-            learned = 1 / (1 + self.penalties / self.eigenvalues[:, None])
-        real = like(table, learned.real.T)
-        imaginary = like(table, learned.imag.T)
-        whole = own[:, :count] @ real + own[:, count : 2 * count] @ imaginary
-        roots = like(table, np.sqrt(self.eigenvalues))
-        pull = block.scores / roots * (block.weight * block.stretch)[:, None]
-        coef = like(table, coef)
-        out = []
-        for target, residual in enumerate(block.residual.T):
-            top = block.scores @ (table * coef[:, target, None])
-            top[:, :count] += residual[:, None]
-            a, b = _product(top, inverse)
-            # Re(ω e p) with ω = x - iy, since the weights are those of real and imaginary parts
-            x = own[:, :count]
-            y = own[:, count : 2 * count]
-            change = (x * a + y * b) @ real + (y * a - x * b) @ imaginary
-            out.append(whole * (coef[:, target] * roots) - pull * change)
-        return array_namespace(table).stack(out, axis=0)
-
-
-def _product(top: Array, inverse: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Multiply complex numbers: real and imaginary parts side by side, and in two arrays."""
-    count = inverse[0].shape[1]
-    a = top[:, :count] * inverse[0] - top[:, count:] * inverse[1]
-    b = top[:, :count] * inverse[1] + top[:, count:] * inverse[0]
-    return a, b
+        top = block.scores @ fits
+        top[:, :count] += residual[:, None]
+        a = top[:, :count] * inverse[0] - top[:, count:] * inverse[1]
+        b = top[:, :count] * inverse[1] + top[:, count:] * inverse[0]
+        return a, b
 
 
 def least_squares(block: RowBlock, eigenvalues: Array, coef: Array) -> Array:
-    r"""Return e/d at t = ∞, least squares of minimum norm: ridge as its penalty vanishes.
+    """Return e/d of least squares, of shape (n_rows, n_targets)."""
+    alpha, slopes = least_squares_operators(block, eigenvalues)
+    out = alpha[:, None] * block.residual
+    if slopes.shape[1]:
+        out += slopes @ like(slopes, coef)
+    return out
 
-    .. math:: \frac{r_i}{1 - h_i}, \quad\text{or}\quad
+
+def least_squares_operators(block: RowBlock, eigenvalues: Array) -> tuple[Array, Array]:
+    r"""Return α and C of least squares of minimum norm: ridge as its penalty vanishes.
+
+    .. math:: \frac{e_i}{d_i} = \frac{r_i}{1 - h_i}, \quad\text{or}\quad
         \frac{\sum_j a_{ij}\hat\beta_j/s_j}{\sum_j u_{ij}/s_j} \text{ where the leverage is one}
+
+    Shapes are (n_rows,) and (n_rows, rank), or (n_rows, 0) where no leverage is one.
     """
     alone = ~block.certain
+    if not alone.any():
+        return 1 / block.rest, block.scores[:, :0]
     # the sum with ``alone`` puts a one where the leverage is one, so that nothing divides by zero
-    out = block.residual / (block.rest * block.certain + alone)[:, None]
-    if alone.any():
-        # in units of the smallest eigenvalue, so that reciprocals do not overflow
-        spread = like(out, eigenvalues[0] / eigenvalues)
-        change = (block.scores[alone] * spread) @ like(out, coef)
-        out[alone] = change / (block.shares[alone] @ spread)[:, None]
-    return out
+    alpha = block.certain / (block.rest * block.certain + alone)
+    # in units of the smallest eigenvalue, so that reciprocals do not overflow
+    spread = like(block.scores, eigenvalues[0] / eigenvalues)
+    slopes = block.scores * spread
+    slopes /= ((block.shares @ spread) * alone + block.certain)[:, None]
+    slopes *= alone[:, None]
+    return alpha, slopes

@@ -27,7 +27,7 @@ from stoptime.spectrum.data import WITHOUT_ROWS
 from stoptime.support.arrays import EPS, Array, as_float64, constant, like, on_host, slices
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.dense import DenseData
+    from stoptime.spectrum.rows import Sample
 
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
 TRUSTED_POWER = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
@@ -64,12 +64,12 @@ class RowBlock:
 class Rows:
     """The data, read block by block in the eigenbasis of its spectrum."""
 
-    data: DenseData
+    data: Sample
     spectrum: Spectrum
 
     def __post_init__(self) -> None:
         """Check that the spectrum is complete and could be that of the data."""
-        if not self.spectrum.is_complete:
+        if not self.spectrum.accuracy.complete:
             raise ValueError(WITHOUT_ROWS)
         shapes = self.data.n_features, self.data.n_targets
         made_from = self.spectrum.n_features, len(self.unit)
@@ -144,7 +144,7 @@ class Rows:
 
     def blocks(self, numbers_per_row: int) -> Iterator[slice]:
         """Cut the rows into blocks, given how many further numbers are held for each row."""
-        room = self.data.numbers_at_once if self.data.on_device else CACHED_NUMBERS
+        room = self.data.room if self.data.on_device else CACHED_NUMBERS
         height = room // (2 * len(self.eigenvalues) + numbers_per_row)
         # products of fewer rows would be slow
         return slices(self.data.n_rows, max(height, SHORTEST_BLOCK))
@@ -152,8 +152,8 @@ class Rows:
     def block(self, index: slice) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are."""
         scores = self._scores(index)
-        weight = self._beside(scores, self.weights, index)
-        scale = self._beside(scores, self.scales, index)
+        weight = self.beside(scores, self.weights, index)
+        scale = self.beside(scores, self.scales, index)
         free = self.free_scores(index)
         stretch = self._stretch(index, free)
         # divided by √s before the square, which would overflow or underflow for extreme units of X
@@ -197,7 +197,7 @@ class Rows:
             scores = mix * like(mix, self.eigenvalues)
             scores *= like(mix, self.weights[index] ** -0.5)[:, None]
             return scores
-        scores = as_float64(self.data.rotated(index, spectrum.feature_mean, spectrum.vectors))
+        scores = self.data.X.rotated(index, spectrum.feature_mean, spectrum.vectors)
         return scores if self._offset is None else scores - self._offset
 
     @cached_property
@@ -211,7 +211,7 @@ class Rows:
             return None
         total: Any = 0
         for index in self.blocks(0):
-            scores = self.data.rotated(index, spectrum.feature_mean, spectrum.vectors)
+            scores = self.data.X.rotated(index, spectrum.feature_mean, spectrum.vectors)
             total = total + like(scores, 1 * self.weights[index]) @ as_float64(scores)
         return total
 
@@ -221,14 +221,14 @@ class Rows:
         if geometry is None:
             return as_float64(self.data.y[index][:, :0])
         mean = self.spectrum.feature_mean
-        return as_float64(self.data.rotated(index, mean, geometry.vectors))
+        return as_float64(self.data.X.rotated(index, mean, geometry.vectors))
 
     def _stretch(self, index: slice, free: Array) -> Array:
         """Return the d of some rows; raise a ValueError if there is no fit without one of them."""
-        leverage = self._beside(free, self.weights, index) * float(self.spectrum.fit_intercept)
+        leverage = self.beside(free, self.weights, index) * float(self.spectrum.fit_intercept)
         if not free.shape[1]:
             return 1 / (1 - leverage)
-        leverage = leverage + self._beside(free, self.weights, index) * (free**2).sum(axis=1)
+        leverage = leverage + self.beside(free, self.weights, index) * (free**2).sum(axis=1)
         # an unshrunk direction that only this row determines has a leverage of one
         alone = on_host(leverage > 1 - LEVERAGE_SAFETY * self.data.rounding)
         if alone.any():
@@ -239,7 +239,7 @@ class Rows:
             )
         return 1 / (1 - leverage)
 
-    def _beside(self, reference: Any, values: Array, index: slice) -> Any:
+    def beside(self, reference: Any, values: Array, index: slice) -> Any:
         """Return the numbers of some rows where the reference is."""
         if self.has_one_scale:
             # made there: moving a million equal numbers would take longer than a product

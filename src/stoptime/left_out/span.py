@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from stoptime.left_out.ellipse import Ellipse
 from stoptime.left_out.ladder import Ladder
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter
+from stoptime.methods.recurrence import Iteration
 from stoptime.support.arrays import Array
 
 SERVED = 3e-11  # error of a filter on the ladder up to which it is used
@@ -29,6 +30,8 @@ DEEPEST = 1e-40  # the last penalty of any ladder, in units of the largest eigen
 FEW_SCALES = 8  # distinct scales that are not interpolated
 MOST_SCALES = 512  # nodes of the interpolation between scales
 SCALE_ACCURACY = 1e-11  # of this interpolation
+EIGENDECOMPOSITION = 3.0  # work of one, in units of that of rank² penalties
+MOST_PENALTIES = 2**16  # of an ellipse
 
 Contour = Ladder | Ellipse
 
@@ -56,17 +59,17 @@ class Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""
         return replace(self, contour=replace(self.contour, largest=largest))
 
-    def coordinates(self, method: Method, stops: Array, scale: float) -> Array:
+    def coordinates(self, method: Filter, stops: Array, scale: float) -> Array:
         """Return the c of g(scale·s, t), a column for every stop."""
         return np.asarray(self.filters.T @ values_at(self.contour, method, stops, scale))
 
 
-def values_at(contour: Contour, method: Method, stops: Array, scale: float) -> Array:
+def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
     """Return g(scale·s, t) at the nodes of a contour, a column for every stop."""
     return np.asarray(method.shrinkage(scale * contour.nodes[:, None], stops))
 
 
-def ladder_for(method: Method, stops: Array, scale: float, largest: float) -> Ladder:
+def ladder_for(method: Filter, stops: Array, scale: float, largest: float) -> Ladder:
     """Return the ladder that reaches down to where nothing is learned at the last stop."""
     gain = scale * float(method.gain(0.0, stops.max()))
     # so late that the ladder would have hundreds of rungs, it does not serve any more
@@ -74,20 +77,24 @@ def ladder_for(method: Method, stops: Array, scale: float, largest: float) -> La
     return Ladder.down_to(float(smallest), largest)
 
 
-def is_served(ladder: Ladder, method: Method, stops: Array, scale: float) -> NDArray[np.bool_]:
+def is_served(ladder: Ladder, method: Filter, stops: Array, scale: float) -> NDArray[np.bool_]:
     """Tell at which stops the filter of a method is a mixture of the ladder's ridges."""
-    if scale * ladder.nodes[-1] >= method.largest_eigenvalue:
+    last = scale * ladder.nodes[-1]
+    if isinstance(method, Iteration) and last >= method.largest_eigenvalue:
         # an iteration diverges at the last node, beyond the largest eigenvalue
         return np.zeros(len(stops), np.bool_)
     return np.asarray(ladder.misfit(values_at(ladder, method, stops, scale)) < SERVED)
 
 
-def ellipse_for(
-    method: Method, stops: Array, scale: float, largest: float, most: float
-) -> Ellipse | None:
-    """Return the ellipse for a method at these stops, or None if it needs more than ``most``."""
+def ellipse_for(method: Filter, stops: Array, scale: float, eigenvalues: Array) -> Ellipse | None:
+    """Return the ellipse for a method at these stops, or None if it is too large.
+
+    It is if its ridges would cost more than an eigendecomposition for every row.
+    """
     return Ellipse.resolving(
-        lambda nodes: np.asarray(method.shrinkage(scale * nodes[:, None], stops)), largest, most
+        lambda nodes: np.asarray(method.shrinkage(scale * nodes[:, None], stops)),
+        float(eigenvalues[-1]),
+        min(EIGENDECOMPOSITION * len(eigenvalues) ** 2, MOST_PENALTIES),
     )
 
 
@@ -106,8 +113,8 @@ def scale_nodes(coordinates: Callable[[float], Array], scales: Array) -> Array:
         tests = _between(low, high, 2 * count + 1)[1::2]
         exact = np.stack([coordinates(one) for one in tests])
         found = np.tensordot(lagrange(nodes, tests), values, axes=1)
-        error = float(np.abs(found - exact).max())
-        if error <= SCALE_ACCURACY * float(np.abs(exact).max()) or count >= MOST_SCALES:
+        error = float(np.abs(found - exact).max(initial=0))
+        if error <= SCALE_ACCURACY * float(np.abs(exact).max(initial=0)) or count >= MOST_SCALES:
             return nodes
         count *= 2
 

@@ -17,21 +17,18 @@ at its best value in every step, and not the run in which torch trains a bias as
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from stoptime.methods.base import Checks, WithoutFilter
+from stoptime.methods.base import Checks, Method
 from stoptime.methods.recurrence import MOST_ITERATIONS, Places, at_stops
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
-
-MOST_SLOPES = 2**20  # derivatives of a block of targets; more than one array of them is held
-LOW_RANK_SHARE = 0.5  # of the features: products with XᵀX are cheaper through a basis of lower rank
 
 
 class Recursion(NamedTuple):
@@ -55,7 +52,8 @@ class Products:
         self.vectors = vectors
         self.eigenvalues = eigenvalues
         self.whole = None
-        if len(eigenvalues) > LOW_RANK_SHARE * len(vectors):
+        # below half of the rank, two products with the basis are cheaper
+        if 2 * len(eigenvalues) > len(vectors):
             self.whole = (vectors * eigenvalues) @ vectors.T
 
     def __matmul__(self, coef: Array) -> Array:
@@ -72,7 +70,7 @@ def _fractions(name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Adaptive(WithoutFilter):
+class Adaptive(Method):
     r"""A method that divides the step of every coefficient by the size of its past gradients.
 
     It sees the features themselves, so a rotation of the features changes the path, and it depends
@@ -81,17 +79,11 @@ class Adaptive(WithoutFilter):
     differentiable.
     """
 
-    sees_features: ClassVar[bool] = True
-    ends_at_least_squares: ClassVar[bool] = False
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
+    whole_stops: ClassVar[bool] = True
+    stop_meaning: ClassVar[str] = "iterations"
     horizon: ClassVar[float] = LONGEST_SEARCH
-    _checks: ClassVar[Checks] = {
-        "lr": positive_number,
-        "eps": positive_number,
-        "betas": _fractions,
-        "alpha": fraction_below_one,
-        "weight_decay": fraction_below_one,
-    }
+    _checks: ClassVar[Checks] = {"lr": positive_number, "eps": positive_number}
 
     lr: float = 0.01
 
@@ -99,15 +91,6 @@ class Adaptive(WithoutFilter):
     @abstractmethod
     def recursion(self) -> Recursion:
         """The numbers of the recursion."""
-
-    def require_filter(self) -> NoReturn:
-        """Refuse: the step of every coefficient depends on the response."""
-        raise ValueError(
-            f"{self} has no filter, because the step of every coefficient depends on the response: "
-            "path(X, y, method, stops) works, but shrinkage, gain, risk, calibration, certified "
-            'bounds and exact leave-one-out need a method with a fixed filter, such as "nesterov". '
-            'Give the stop, or choose it: use cv=5 or rule="sure", or HoldOut(X_val, y_val).'
-        )
 
     def coefficients_at(self, products: Products, cross: Array, stops: Floats) -> Array:
         """Return coefficients of shape (n_stops, p, n_targets) from XᵀX/n and Xᵀy/n."""
@@ -125,19 +108,12 @@ class Adaptive(WithoutFilter):
         traces = np.empty((len(numbers), cross.shape[1]))
         basis = products.vectors
         weights = basis * products.eigenvalues
-        for block in slices(cross.shape[1], MOST_SLOPES // max(1, basis.size)):
+        # several arrays of derivatives are held at once, so targets are taken in blocks
+        for block in slices(cross.shape[1], 2**20 // max(1, basis.size)):
             run = at_stops(self._run(products, cross[:, block], basis), numbers)
             for row, (_, slope) in zip(traces, run, strict=True):
                 row[block] = np.einsum("pr,pqr->q", weights, slope)
         return traces[which]
-
-    def freedom_work(self, n_features: int, stop: float) -> float:
-        """Return how many operations the degrees of freedom of one target take, at most."""
-        return 2.0 * stop * n_features**3
-
-    def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
-        """Return the gain of least squares, a cautious size where rounding errors are estimated."""
-        return lambda at: np.asarray(1 / at)
 
     def _numbers(self, stops: Floats) -> tuple[Places, Places]:
         """Return the distinct stops, ascending, and the place of each stop among them."""
@@ -200,6 +176,8 @@ class Adam(Adaptive):
     """
 
     name: ClassVar[str] = "adam"
+    _checks: ClassVar[Checks] = Adaptive._checks | {"betas": _fractions}
+
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
 
@@ -218,6 +196,7 @@ class AdamW(Adam):
     """
 
     name: ClassVar[str] = "adamw"
+    _checks: ClassVar[Checks] = Adam._checks | {"weight_decay": fraction_below_one}
     weight_decay: float = 0.01
 
     @property
@@ -231,6 +210,7 @@ class RMSProp(Adaptive):
     """Steps divided by an average of squared gradients, as ``torch.optim.RMSprop`` takes them."""
 
     name: ClassVar[str] = "rmsprop"
+    _checks: ClassVar[Checks] = Adaptive._checks | {"alpha": fraction_below_one}
     alpha: float = 0.99
     eps: float = 1e-8
 

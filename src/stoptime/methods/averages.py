@@ -1,52 +1,37 @@
-"""Combinators: weight decay, and averages of the iterates, of any method with a filter."""
+"""Iterations made from another one: with weight decay, and averages of the iterates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
-from stoptime.methods.recurrence import AVERAGES, MOST_ITERATIONS, Iteration, Stepped, iterates
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.flows import AveragedFlow, GradientFlow
+from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.recurrence import MOST_ITERATIONS, Iteration, Recurrence, Update, iterates
+from stoptime.methods.schedules import LONGEST_SEARCH, Schedule
 from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, instance_of, nonnegative, positive_number
 
 
-def _inner(name: str) -> Any:
-    """Return a property that is that of the inner method."""
-    return property(lambda self: getattr(self.method, name), doc=f"``{name}`` of the method.")
-
-
 @dataclass(frozen=True)
-class Combinator(Stepped):
-    """A method made from another one, whose properties it has unless it says otherwise."""
+class Wrapped(Iteration):
+    """An iteration made from another one, with the same step."""
 
-    method: Method
-    order = _inner("order")
-    whole_stops = _inner("whole_stops")
-    oscillates = _inner("oscillates")
-    oscillates_at_limit = _inner("oscillates_at_limit")
-    stop_meaning = _inner("stop_meaning")
-    pace = _inner("pace")
-    ends_at = _inner("ends_at")
-    is_tuned = _inner("is_tuned")
-    step = _inner("step")
-    epsilon = _inner("epsilon")
+    method: Iteration
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "method", instance_of(self.method, Method))
-        if not isinstance(self.method, Method):
-            raise TypeError(f"{self.name} needs a method; got {self.method!r}.")
-        if not self.method.has_filter or self.method.counts_eigenvalues:
-            reason = "counts eigenvalues" if self.method.has_filter else "depends on the response"
-            raise ValueError(
-                f"{type(self).__name__} needs a filter of the eigenvalue alone, and that of "
-                f"{self.method} {reason}."
+        given: Any = instance_of(self.method, Method)  # callers without types give anything
+        if not isinstance(given, Iteration):
+            raise TypeError(
+                f"{type(self).__name__} needs an iteration, such as Nesterov(); got {given!r}."
             )
+        object.__setattr__(self, "method", given)
 
     @property
     def shift(self) -> float:
@@ -54,45 +39,65 @@ class Combinator(Stepped):
         return 0.0
 
     @property
-    def possible_eigenvalues(self) -> tuple[float, float]:
-        """The range of eigenvalues for which a calibration holds where no spectrum is given."""
-        return 0.0, max(self.method.possible_eigenvalues[1] - self.shift, 0.0)
-
-    @property
     def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the method diverges."""
+        """The smallest eigenvalue for which the iteration diverges in the end."""
         return max(self.method.largest_eigenvalue - self.shift, 0.0)
 
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the combination with the inner method tuned to the spectrum."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        return replace(self, method=self.method.tuned_to(s + self.shift))
-
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the combination tuned so that it still converges after removing any row."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        return replace(self, method=self.method.tuned_without_rows(s + self.shift, scale))
-
     def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
+        """Raise a ValueError if the iteration diverges for eigenvalues up to ``largest``."""
         self.method.check_convergence(largest + self.shift)
 
+    @property
+    def step(self) -> float | str | Schedule:
+        """The step of the iteration."""
+        return self.method.step
+
+    @property
+    def limit(self) -> float:
+        """The smallest εs for which the iteration diverges."""
+        return self.method.limit
+
+    @property
+    def time_power(self) -> int:  # type: ignore[override]
+        """1 where the stop scales like 1/penalty, 2 where it scales like 1/sqrt(penalty)."""
+        return self.method.time_power
+
+    @property
+    def pace(self) -> float:
+        """The time of the flow that one iteration takes."""
+        return self.method.pace
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at."""
+        return min(LONGEST_SEARCH, self.method.horizon)
+
+    def as_flow(self) -> Filter:
+        """Return a flow with the oscillations of the iteration, which this one does not follow."""
+        return self.method.as_flow()
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
+        """Return the iteration with the inner one tuned to the spectrum."""
+        s = nonnegative("eigenvalues", eigenvalues)
+        return self.with_params(method=self.method.tuned_to(s + self.shift))
+
+    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
+        """Return the iteration tuned so that it still converges after removing any row."""
+        s = nonnegative("eigenvalues", eigenvalues)
+        return self.with_params(method=self.method.tuned_without_rows(s + self.shift, scale))
+
     def in_units_of(self, penalty: float) -> Self:
-        """Return the combination for eigenvalues divided by ``penalty``."""
-        return replace(self, method=self.method.in_units_of(penalty))
+        """Return the iteration for eigenvalues divided by ``penalty``."""
+        return self.with_params(method=self.method.in_units_of(penalty))
 
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return a bound of the gain: no average and no decay makes it larger."""
         return self.method.largest_gain(stop)
 
-    def visible_until(self, level: float) -> tuple[float, float]:
-        """Return the phase and the time of the inner method."""
-        return self.method.visible_until(level)
-
 
 @dataclass(frozen=True)
-class Decayed(Combinator):
-    r"""A method with weight decay, which adds a ridge penalty to its loss.
+class Decayed(Wrapped):
+    r"""An iteration with weight decay, which adds a ridge penalty to its loss.
 
     .. math:: \varphi_w(s, t) = \varphi(s + w, t), \qquad
         g_w(s, t) = \frac{w + s\,g(s + w, t)}{s + w}
@@ -102,13 +107,13 @@ class Decayed(Combinator):
 
     Parameters
     ----------
-    method : Method
-        A flow, an iteration, or a combination of them, which has a filter.
+    method : Iteration
+        An iteration, or an average of one.
     weight_decay : float
         The w above.
     decoupled : bool, default=False
         Whether the coefficients decay apart from the gradient and its momentum, as in AdamW:
-        β_k = (1 - ε_k·w)β_{k-1} + ε_k·v_k. Only for iterations; without momentum both are equal.
+        β_k = (1 - ε_k·w)β_{k-1} + ε_k·v_k. Not for averages; without momentum both are equal.
         With a constant momentum η the heavy ball then ends at ridge with penalty (1 - η)w. See
         Loshchilov, Hutter (2019), Decoupled weight decay regularization.
 
@@ -128,31 +133,23 @@ class Decayed(Combinator):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_number("weight_decay", self.weight_decay)
-        if self.decoupled and not self.method.decouples:
-            raise ValueError(
-                f"decoupled=True needs an iteration without a penalty, and {self.method} is none: "
-                "take decoupled=False, which has a filter for every method."
-            )
+        if self.decoupled:
+            _ = self._inner
 
     @property
-    def runs_steps(self) -> bool:  # type: ignore[override]
-        """Whether a stop t costs t steps of a recurrence."""
+    def _inner(self) -> Recurrence:
+        """The iteration whose coefficients decay apart from the gradient."""
+        if isinstance(self.method, Recurrence) and not isinstance(self.method, OptimalIteration):
+            return self.method
+        raise ValueError(
+            f"decoupled=True needs an iteration without a penalty, and {self.method} is none: take "
+            "decoupled=False."
+        )
+
+    @property
+    def runs_steps(self) -> bool:
+        """Whether stop k costs k steps of a recurrence."""
         return self.decoupled or self.method.runs_steps
-
-    @property
-    def averages(self) -> tuple[str, ...]:
-        """The kinds of averages that :class:`stoptime.Averaged` can take."""
-        return AVERAGES if self.decoupled else self.method.averages
-
-    @property
-    def horizon(self) -> float:
-        """The latest stop that a search looks at."""
-        return min(super().horizon, self.method.horizon) if self.decoupled else self.method.horizon
-
-    @property
-    def follows_flow(self) -> bool:
-        """Whether late stops are those of the flow."""
-        return not self.decoupled and self.method.follows_flow
 
     @property
     def shift(self) -> float:
@@ -161,36 +158,20 @@ class Decayed(Combinator):
             return self.weight_decay
         # A direction diverges by changing its sign in every step. The characteristic polynomial of
         # the step is zero at -1 first where εs = limit·(1 - εw/2), or later with a lookahead.
-        return self.weight_decay * cast("Iteration", self.method).limit / 2
+        return self.weight_decay * self.method.limit / 2
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the method for eigenvalues, and a decay, that are divided by ``penalty``."""
         method = self.method.in_units_of(penalty)
-        return replace(self, method=method, weight_decay=self.weight_decay / penalty)
-
-    def as_flow(self) -> Method:
-        """Return the flow of the method, with the same decay."""
-        return Decayed(self.method.as_flow(), self.weight_decay)
-
-    def settled_at(self, s: float, level: float) -> float:
-        """Return the time from which on the path stays near its end."""
-        return self.method.settled_at(s + self.weight_decay, level)
-
-    def mean_shrinkage(self, s: Array, first: Array, last: Array) -> Array:
-        """Return the mean of g over the times from ``first`` to ``last``."""
-        return self._decayed(self.method.mean_shrinkage(s + self.weight_decay, first, last), s)
-
-    def mean_gain(self, s: Array, first: Array, last: Array) -> Array:
-        """Return the mean of φ over the times from ``first`` to ``last``."""
-        return self.method.mean_gain(s + self.weight_decay, first, last)
+        return self.with_params(method=method, weight_decay=self.weight_decay / penalty)
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
         if self.decoupled:
-            inner = cast("Iteration", self.method)
+            inner = self._inner
             share = inner.epsilon * self.weight_decay
 
-            def update(k: int) -> Any:
+            def update(k: int) -> Update:
                 return inner.update(k)._replace(decay=share * inner.step_ratio(k))
 
             return iterates(update, inner.epsilon * s, start)
@@ -211,11 +192,14 @@ class Decayed(Combinator):
             return super()._gain(s, t)
         return self.method._gain(s + self.weight_decay, t)
 
-    def _limits(self, s: Array) -> tuple[Array, Array]:
+    def limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ at the end, which is ridge unless a schedule ends before."""
         if not self.decoupled:
-            g, gain = self.method._limits(s + self.weight_decay)
+            g, gain = self.method.limits(s + self.weight_decay)
             return self._decayed(g, s), gain
-        inner = cast("Iteration", self.method)
+        if np.isfinite(self.ends_at):
+            return super().limits(s)
+        inner = self._inner
         m, lookahead, weight, stride, direct, _ = inner.update(MOST_ITERATIONS)
         x = inner.epsilon * s
         # in the end v = weight·gradient/(1 - m), and the step of v balances the decay
@@ -226,7 +210,7 @@ class Decayed(Combinator):
 
 
 @dataclass(frozen=True)
-class Averaged(Combinator):
+class Averaged(Wrapped):
     r"""The average of the iterates so far, in place of the last one.
 
     .. math:: \bar\beta_k = \sum_{j=1}^k w_j\beta_j, \qquad \bar g_k = \sum_j w_j g_j, \qquad
@@ -234,8 +218,9 @@ class Averaged(Combinator):
 
     Parameters
     ----------
-    method : Method
-        An iteration, a combination of iterations, or gradient flow, whose average is over time.
+    method : Iteration
+        An iteration, which may have weight decay. The average of :class:`stoptime.GradientFlow`
+        over time is an :class:`AveragedFlow`, and that is returned.
     kind : {"polyak", "tail", "exponential"}, default="polyak"
         "polyak" is the mean of β_1, ..., β_k, torch's ``AveragedModel``. "tail" is the mean of the
         last half, the iterates after k/2. "exponential" starts at β_1 and then takes
@@ -253,58 +238,38 @@ class Averaged(Combinator):
     >>> from stoptime.methods.iterations import GradientDescent
     >>> Averaged(GradientDescent(0.5)).shrinkage(1.0, 2).item()  # (1/2 + 1/4)/2
     0.375
+    >>> Averaged(GradientFlow())
+    AveragedFlow(kind='polyak')
     """
 
     kind: Literal["polyak", "tail", "exponential"] = "polyak"
     decay: float = 0.999
     name: ClassVar[str] = "averaged"
-    averages: ClassVar[tuple[str, ...]] = ()
+    ends_at: ClassVar[float] = np.inf
+    """The average moves on where the iterates no longer do."""
+
+    def __new__(cls, method: Any = None, kind: Any = "polyak", decay: float = 0.999) -> Any:  # noqa: ARG004
+        """Return an average over time in place of one over iterates for gradient flow."""
+        if isinstance(method, GradientFlow) or method is GradientFlow:
+            return AveragedFlow(kind)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         fraction_below_one("decay", self.decay)
-        if self.kind not in AVERAGES:
-            words = '", "'.join(AVERAGES)
-            raise ValueError(f'kind must be one of "{words}"; got {self.kind!r}.')
-        if self.kind not in self.method.averages:
+        if self.kind not in ("polyak", "tail", "exponential"):
             raise ValueError(
-                f"The {self.kind} average of {self.method} has no closed form: average an "
-                "iteration, for example Averaged(Nesterov())."
+                f'kind must be one of "polyak", "tail", "exponential"; got {self.kind!r}.'
             )
-
-    @property
-    def runs_steps(self) -> bool:  # type: ignore[override]
-        """Whether the average is over iterations and not over time."""
-        return self.method.whole_stops
-
-    @property
-    def horizon(self) -> float:
-        """The latest stop that a search looks at."""
-        return min(super().horizon, self.method.horizon) if self.whole_stops else np.inf
+        if isinstance(self.method, Averaged):
+            raise ValueError(  # noqa: TRY004 - an iteration is legal
+                "An average of averages has no use: average the iteration itself."
+            )
 
     @property
     def reaches_least_squares(self) -> bool:
         """Whether the average of the iterates converges to least squares as they do."""
         return self.method.reaches_least_squares
-
-    @property
-    def follows_flow(self) -> bool:
-        """Whether this is an average over time."""
-        return not self.method.whole_stops
-
-    @property
-    def ends_at(self) -> float:
-        """Infinity: the average moves on where the iterates no longer do."""
-        return np.inf
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """Whether it is gradient flow without decay: g is at most that of ridge at stop t/2."""
-        return self.method.universal_guarantee and not self.method.whole_stops
-
-    def as_flow(self) -> Method:
-        """Return a flow with the oscillations of the iteration; the average does not follow it."""
-        return self.method.as_flow() if self.whole_stops else self
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
@@ -321,26 +286,9 @@ class Averaged(Combinator):
         else:
             yield from _means(run)
 
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        if self.whole_stops:
-            return super()._shrinkage(s, t)
-        return self.method.mean_shrinkage(s, self._first(t), t)
-
-    def _gain(self, s: Array, t: Array) -> Array:
-        if self.whole_stops:
-            return super()._gain(s, t)
-        return self.method.mean_gain(s, self._first(t), t)
-
-    def _limits(self, s: Array) -> tuple[Array, Array]:
-        # averages converge to the limit of the iterates
-        end = np.array(self.method.ends_at)
-        if np.isinf(end):
-            return self.method._limits(s)
-        return self.method._shrinkage(s, end), self.method._gain(s, end)
-
-    def _first(self, t: Array) -> Array:
-        """Return the time at which the average begins."""
-        return t / 2 if self.kind == "tail" else np.zeros_like(t)
+    def limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ at the end: averages converge to the limit of the iterates."""
+        return self.method.limits(s)
 
 
 def _means(run: Iterator[Array], behind: Iterator[Array] | None = None) -> Iterator[Array]:

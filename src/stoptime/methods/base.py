@@ -1,13 +1,11 @@
-"""The base class of all methods: a formula with parameters, without data, and its properties."""
+"""What a method is: a path through the data, and for most methods a filter of the eigenvalues."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import partial, singledispatch
-from importlib import import_module
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,67 +15,34 @@ from stoptime.support.checks import nonnegative
 from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
+Limits = Callable[[Array], tuple[Array, Array]]
 Complex = NDArray[np.complex128]
-Checks = dict[str, Callable[[str, object], Any]]
+Check = Callable[[str, object], Any]
+Checks = dict[str, Check]
 
 
 @dataclass(frozen=True)
 class Method(ABC):
-    r"""A path from nothing learned to least squares, as a filter of eigenvalues.
+    """A path from nothing learned towards least squares: parameters, and no data.
 
-    .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
-
-    The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
-    method gives its ``name``, its ``order`` and the two formulas for finite non-negative arguments.
-    Validation, broadcasting and the limit t = ∞ are done here. The other attributes say what a
-    method can do; their defaults claim nothing, so that a new method is correct without them.
+    Most methods are filters of eigenvalues, see :class:`Filter`. Conjugate gradients and Adam are
+    not: their paths depend on the response in a nonlinear way.
     """
 
     name: ClassVar[str]
     """The word by which :func:`stoptime.get_method` finds it."""
-    order: ClassVar[int]
+    time_power: ClassVar[int]
     """1 where the stop scales like 1/penalty, 2 where it scales like 1/sqrt(penalty)."""
     whole_stops: ClassVar[bool] = False
     """Whether stops are whole numbers, as for iterations."""
-    has_filter: ClassVar[bool] = True
-    """Whether g depends on eigenvalue and stop alone; False where it depends on the response."""
-    sees_features: ClassVar[bool] = False
-    """Whether the path depends on the features themselves, and not on the spectrum alone."""
-    ends_at_least_squares: ClassVar[bool] = True
-    """Whether the path has a limit at stop infinity, which is least squares."""
-    finishes_at_rank: ClassVar[bool] = False
-    """Whether as many steps as there are positive eigenvalues already give least squares."""
-    exact_freedom: ClassVar[bool] = True
-    """Whether degrees of freedom are the trace of the derivative of the fit by the response."""
-    counts_eigenvalues: ClassVar[bool] = False
-    """Whether g depends on how many eigenvalues are larger, and not on the eigenvalue alone."""
-    oscillates: ClassVar[bool] = True
-    """False only where the shrinkage falls monotonically to its limit in every direction."""
-    oscillates_at_limit: ClassVar[bool] = False
-    """Whether oscillations become faster as the step approaches the limit of convergence."""
-    runs_steps: ClassVar[bool] = False
-    """Whether a stop t costs t steps of a recurrence."""
-    decouples: ClassVar[bool] = False
-    """Whether a decay of the coefficients can be separated from the gradient."""
-    scale_free: ClassVar[bool] = False
-    """Whether g(s, t) depends on ts (order 1) or t²s (order 2) alone."""
-    gcv_is_consistent: ClassVar[bool] = False
-    """Whether generalised cross-validation with the degrees of freedom estimates the error."""
-    qualification: ClassVar[float] = np.nan
-    """The q with g ~ (λ/s)^q at large s, λ the equivalent penalty; NaN where it is not known."""
     stop_meaning: ClassVar[str] = "time of the flow"
     """What a stop is, for labels."""
     _checks: ClassVar[Checks] = {}
-    """The check of each parameter, which returns it as a number; a default word stays as it is."""
+    """The check of each parameter, which returns it as a number or as a word that is allowed."""
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
-            if name not in self.__dataclass_fields__:
-                continue
-            value = getattr(self, name)
-            default = getattr(type(self), name, 0.0)  # not every parameter has a default
-            if isinstance(default, int | float) or value != default:
-                object.__setattr__(self, name, check(name, value))
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's
         """Return the parameters by their names, for searches of scikit-learn."""
@@ -98,9 +63,47 @@ class Method(ABC):
         return self
 
     @property
-    def is_smooth(self) -> bool:
-        """Whether the shrinkage falls monotonically with s, as that of a flow without overshoot."""
-        return not (self.oscillates or self.whole_stops or self.counts_eigenvalues)
+    def horizon(self) -> float:
+        """The latest stop that a search for the best stop looks at."""
+        return np.inf
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether no parameter, nor one of an inner method, is still to be computed."""
+        values = vars(self).values()
+        inner = all(value.is_tuned for value in values if isinstance(value, Method))
+        return inner and not any(value in ("auto", "critical") for value in values)
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - for methods that adapt
+        """Return this method with every "auto" or "critical" parameter computed for a spectrum."""
+        return self
+
+    def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
+
+        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets). The
+        columns of ``z`` are the rotated responses of the targets. Methods whose path is not given
+        by the spectrum refuse.
+        """
+        return as_filter(self).follow(s, z, stops, at)  # which says what works instead
+
+
+class Filter(Method):
+    r"""A method that multiplies every eigendirection by a function of its eigenvalue and the stop.
+
+    .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
+
+    The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
+    filter gives its ``name``, its ``time_power`` and the two formulas for finite non-negative
+    arguments. Validation, broadcasting and the limit t = ∞ are done here. The other members say
+    what is known of the filter. Their defaults claim nothing, so that a new filter is correct
+    without them: it is assumed to oscillate for ever, and to be close to ridge on no spectrum.
+    """
+
+    oscillates: ClassVar[bool] = True
+    """False only where the shrinkage falls monotonically to its limit in every direction."""
+    scale_free: ClassVar[bool] = False
+    """Whether g(s, t) depends on ts (power 1) or t²s (power 2) alone."""
 
     @property
     def universal_guarantee(self) -> bool:
@@ -108,52 +111,14 @@ class Method(ABC):
         return False
 
     @property
-    def averages(self) -> tuple[str, ...]:
-        """The kinds of averages along its path that :class:`stoptime.Averaged` can take."""
-        return ()
-
-    @property
     def reaches_least_squares(self) -> bool:
         """Whether the path ends at least squares; False where it ends before, as with decay."""
-        return True
-
-    @property
-    def follows_flow(self) -> bool:
-        """Whether late stops are those of :meth:`as_flow`; False for iterations with a schedule."""
         return True
 
     @property
     def pace(self) -> float:
         """Time of the flow for one unit of the stop; 1 for a flow itself."""
         return 1.0
-
-    @property
-    def horizon(self) -> float:
-        """The latest stop that a search for the best stop looks at."""
-        return np.inf
-
-    @property
-    def ends_at(self) -> float:
-        """The stop from which on the path does not change."""
-        return np.inf
-
-    @property
-    def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the method diverges."""
-        return np.inf
-
-    @property
-    def possible_eigenvalues(self) -> tuple[float, float]:
-        """The range of eigenvalues for which a calibration holds where no spectrum is given."""
-        return 0.0, np.inf
-
-    @property
-    def counted(self) -> Array:
-        """The positive eigenvalues that are counted, in ascending order; mostly none."""
-        return np.empty(0)
-
-    def require_filter(self) -> None:  # noqa: B027 - most methods have a filter
-        """Raise a ValueError if the filter depends on the response."""
 
     @abstractmethod
     def _shrinkage(self, s: Array, t: Array) -> Array:
@@ -163,72 +128,9 @@ class Method(ABC):
     def _gain(self, s: Array, t: Array) -> Array:
         """Return (1 - g)/s for finite s, t ≥ 0 of broadcastable shapes, without cancellation."""
 
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - for methods that adapt
-        """Return this method with every "auto" or "critical" parameter computed for a spectrum."""
-        return self
-
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:  # noqa: ARG002
-        """Return this method tuned to converge if any row is removed: eigenvalues then grow."""
-        return self.tuned_to(eigenvalues)
-
-    @property
-    def is_tuned(self) -> bool:
-        """Whether every parameter is a number."""
-        return not any(isinstance(value, str) for value in vars(self).values())
-
-    def ridges(self, stops: Array) -> tuple[Any, Any] | None:  # noqa: ARG002 - for a few methods
-        """Return penalties λ and weights ω with g = Re Σ ωλ/(λ + s), or None if there are none.
-
-        Both have a column for every stop; of conjugate pairs only one is listed.
-        """
-        return None
-
-    def mean_shrinkage(self, s: Array, first: Array, last: Array) -> Array:
-        """Return the mean of g over the times from ``first`` to ``last``, for ``averages``."""
-        raise NotImplementedError
-
-    def mean_gain(self, s: Array, first: Array, last: Array) -> Array:
-        """Return the mean of φ over the times from ``first`` to ``last``, for ``averages``."""
-        raise NotImplementedError
-
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield the filters of one iteration after another, for methods that run steps."""
-        raise NotImplementedError
-
-    def check_convergence(self, largest: float) -> None:  # noqa: B027 - flows converge
-        """Raise a ValueError if the method diverges for eigenvalues up to ``largest``."""
-
-    def as_flow(self) -> Method:
-        """Return the flow that this method follows, at time ``pace`` times the stop."""
-        return self
-
-    def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for methods with a time scale
-        """Return this method for eigenvalues divided by ``penalty``, with its time rescaled."""
-        return self
-
-    def safer(self) -> Self | None:
-        """Return the same method with a better guarantee for a few more steps, if there is one."""
-        return None
-
-    def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002
-        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T."""
-        return 0.0, 0.0
-
-    def settled_at(self, s: float, level: float) -> float:
-        """Return a time from which on the shrinkage stays below level, for s > 0."""
-        # Ridge is the slowest of the methods that do not oscillate: this is its time.
-        return float((1 / level - 1) / s)
-
-    def largest_gain(self, stop: ArrayLike) -> Any:
-        """Return a bound of the gain φ(s, t) over all eigenvalues, at every stop."""
-        if not (self.is_tuned and self.has_filter):
-            return np.full(np.shape(stop), np.inf)[()]  # the bound depends on the data
-        with np.errstate(over="ignore"):
-            return (self.pace * np.asarray(stop, np.float64)) ** self.order
-
-    def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:  # noqa: ARG002
-        """Return the same bound for these eigenvalues and responses, a column for each target."""
-        return float(self.largest_gain(stop))
+    def limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ at t = ∞: those of least squares, unless the path ends before."""
+        return np.where(s > 0, 0.0, 1.0), 1 / s
 
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return g(s, t): the part of an eigendirection that is not yet learned.
@@ -236,37 +138,14 @@ class Method(ABC):
         Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
         eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
         """
-        return self._evaluate(self._shrinkage, s, t, 0)
+        return _evaluated(self._shrinkage, self.limits, 0, s, t)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
-        return self._evaluate(self._gain, s, t, 1)
-
-    def _limits(self, s: Array) -> tuple[Array, Array]:
-        """Return g and φ at t = ∞: those of least squares."""
-        return np.where(s > 0, 0.0, 1.0), 1 / s
-
-    def _evaluate(self, formula: Formula, s: ArrayLike, t: ArrayLike, limit: int) -> Array:
-        """Apply ``formula`` to checked arguments; where t is infinite, take one of the limits."""
-        s = nonnegative("s", s)
-        t = np.minimum(nonnegative("t", t, infinite=True), self.ends_at)
-        forever = np.isinf(t)
-        with np.errstate(over="ignore", under="ignore", divide="ignore"):
-            if not forever.any():
-                return np.asarray(formula(s, t))[()]
-            found = formula(s, np.where(forever, 0.0, t))
-            return np.where(forever, self._limits(s)[limit], found)[()]
-
-    def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:  # noqa: ARG002
-        """Return φ of shape (n, rank, n_stops) for n spectra, those of the data without a row.
-
-        ``s`` has shape (n, rank); ``others`` are further eigenvalues of each spectrum, for methods
-        that count them.
-        """
-        return self.gain(s[..., None], stops)
+        return _evaluated(self._gain, self.limits, 1, s, t)
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
@@ -274,58 +153,77 @@ class Method(ABC):
             yield self.shrinkage(s[:, None], stops[part]), self.gain(s[:, None], stops[part])
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
-        """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
-
-        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets).
-        """
+        """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``."""
         gain = self.gain(s[:, None], stops)
         gains = gain if at is s else self.gain(at[:, None], stops)
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
-    def freedom_work(self, n_features: int, stop: float) -> float:  # noqa: ARG002
-        """Return how many operations degrees of freedom take beyond those of the path."""
-        return 0.0
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return the largest gain over all eigenvalues, which for most filters is that at s = 0."""
+        if not self.is_tuned:
+            return np.full(np.shape(stop), np.inf)[()]  # it depends on the data
+        return self.gain(0.0, stop)
 
-    def unlearned(self, s: Floats, energy: Floats, stops: Floats) -> Floats:
-        """Return Σ g²·energy, what the training error can still lose, (n_stops, n_targets)."""
-        return (self.shrinkage(s[:, None], stops) ** 2).T @ energy
+    def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for filters with a time scale
+        """Return this filter for eigenvalues divided by ``penalty``, with its time rescaled."""
+        if not self.scale_free:
+            raise NotImplementedError(
+                f"{type(self).__name__} must say how it scales: set scale_free = True if g depends "
+                "on ts or t²s alone, or else define in_units_of(penalty)."
+            )
+        return self
 
-    def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:  # noqa: ARG002
-        """Return the gain at one stop for one response, or its size, as a function of s."""
-        return partial(self.gain, t=stop)
+    def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002
+        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T.
 
+        Without more knowledge they are visible for ever, which makes grids of stops fine.
+        """
+        return (np.inf, np.inf) if self.oscillates else (0.0, 0.0)
 
-class WithoutFilter(Method):
-    """An iteration that depends on the response, so that no filter of eigenvalues describes it."""
+    def settled_at(self, s: float, level: float) -> float:
+        """Return a time from which on the shrinkage stays below level, for s > 0.
 
-    whole_stops: ClassVar[bool] = True
-    has_filter: ClassVar[bool] = False
-    stop_meaning: ClassVar[str] = "iterations"
-
-    @abstractmethod
-    def require_filter(self) -> NoReturn:
-        """Refuse, and say what works without a filter."""
-
-    @property
-    def pace(self) -> float:
-        """Refused: the iterations follow no flow."""
-        self.require_filter()
-
-    def _shrinkage(self, s: Array, t: Array) -> Array:  # noqa: ARG002 - refused whatever they are
-        self.require_filter()
-
-    _gain = _shrinkage
+        Infinity means that it is not known. It is, unless a filter says otherwise.
+        """
+        # Ridge is the slowest of the filters that do not oscillate: this is its time.
+        return np.inf if self.oscillates else float((1 / level - 1) / s) ** (1 / self.time_power)
 
 
-@singledispatch
-def discretise(flow: Method, step: float) -> Any:
-    """Return the iteration that follows a flow; the module of the iterations registers each."""
-    # Public names are imported when they are first used, so that module may not be loaded yet.
-    import_module("stoptime.methods.iterations")
-    registered = discretise.dispatch(type(flow))
-    if registered is discretise.dispatch(object):
-        raise TypeError(f"{flow} is not the limit of any iteration.")
-    return registered(flow, step)
+def _evaluated(formula: Formula, limits: Limits, which: int, s: ArrayLike, t: ArrayLike) -> Array:
+    """Apply a formula to checked arguments; where t is infinite, take one of the limits."""
+    s = nonnegative("s", s)
+    t = nonnegative("t", t, infinite=True)
+    forever = np.isinf(t)
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        if not forever.any():
+            return np.asarray(formula(s, t))[()]
+        found = formula(s, np.where(forever, 0.0, t))
+        return np.where(forever, limits(s)[which], found)[()]
+
+
+def as_filter(method: Method) -> Filter:
+    """Return the method if it is a filter; otherwise raise a ValueError that says what works."""
+    if isinstance(method, Filter):
+        return method
+    raise ValueError(
+        f"{method} has no filter, because its path depends on the response in a nonlinear way: "
+        "path(X, y, method, stops) works, but shrinkage, gain, risk, calibration, proven bounds "
+        'and exact leave-one-out need a method with a fixed filter, such as "nesterov". Give the '
+        "stop, or choose it: cv=5 and HoldOut(X_val, y_val) serve all methods; conjugate gradients "
+        'have Discrepancy(noise), rule="ncp" and rule="l-curve" too; Adam and its relatives have '
+        'rule="sure".'
+    )
+
+
+def unless(word: str | None, check: Check) -> Check:
+    """Return a check that lets one word, or None, pass as it is."""
+
+    def checked(name: str, value: object) -> Any:
+        # an array compared with a word would be compared entry by entry
+        allowed = value is None if word is None else isinstance(value, str) and value == word
+        return value if allowed else check(name, value)
+
+    return checked
 
 
 def concrete(name: str, value: float | str) -> float:

@@ -9,15 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Checks, Complex, Method
-from stoptime.methods.ridge import whole_times
+from stoptime.methods.base import Checks, Complex
+from stoptime.methods.ridge import SumOfRidges, whole_times
 from stoptime.support.arrays import Array
-
-STEEPEST = 1000  # a gain takes as many multiplications
 
 
 @dataclass(frozen=True)
-class Butterworth(Method):
+class Butterworth(SumOfRidges):
     r"""A ridge with a steeper edge: the Butterworth filter of signal processing.
 
     .. math:: g(s, t) = \frac{1}{1 + (ts)^q}, \qquad \lambda = 1/t
@@ -30,8 +28,8 @@ class Butterworth(Method):
 
     Parameters
     ----------
-    degree : int, default=4
-        The q above, which signal processing calls the order of the filter; at most 1000.
+    order : int, default=4
+        The q above, at most 1000.
 
     Examples
     --------
@@ -39,58 +37,44 @@ class Butterworth(Method):
     array([0.9412, 0.5   , 0.0588])
     """
 
-    degree: int = 4
+    order: int = 4
     name: ClassVar[str] = "butterworth"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
     universal_guarantee: ClassVar[bool] = True
-    """Proven by :func:`stoptime.bounds.risk_inflation`, for any degree."""
-    _checks: ClassVar[Checks] = {"degree": partial(whole_times, most=STEEPEST)}
-
-    @property
-    def qualification(self) -> float:  # type: ignore[override]
-        """The degree."""
-        return float(self.degree)
-
-    @property
-    def gcv_is_consistent(self) -> bool:  # type: ignore[override]
-        """Whether the degree is one: then it is ridge."""
-        return self.degree == 1
+    """Proven by :func:`stoptime.bounds.risk_inflation`, for any order."""
+    _checks: ClassVar[Checks] = {"order": partial(whole_times, most=1000)}
+    """A gain takes as many multiplications as the order."""
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the stop at which the shrinkage has fallen to level."""
-        return float((1 / level - 1) ** (1 / self.degree) / s)
+        return float((1 / level - 1) ** (1 / self.order) / s)
 
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return the largest gain over all eigenvalues, which is at (ts)^q = q - 1."""
-        q = self.degree
+        q = self.order
         return np.asarray(stop, np.float64) * ((q - 1) ** ((q - 1) / q) / q)
 
-    def ridges(self, stops: ArrayLike) -> tuple[Complex, Complex]:
-        r"""Return the ridges whose average is this filter: penalties and weights.
+    def ridges(self, stops: Array) -> tuple[Complex, Complex]:
+        r"""Return penalties and weights of the ridges whose average is this filter.
 
-        .. math:: g(s, t) = \mathrm{Re}\sum_k \omega_k\,\frac{\lambda_k}{\lambda_k + s}, \qquad
-            \lambda_k = -e^{i\pi(2k+1)/q}/t
-
-        Both arrays have shape (n_ridges, n_stops). Penalties come in conjugate pairs, and only one
-        of each pair is returned, with the weight of both. The stops are positive and finite.
+        .. math:: \lambda_k = -e^{i\pi(2k+1)/q}/t
         """
-        t = np.atleast_1d(np.asarray(stops, np.float64))
         # The poles of g are the q-th roots of -1, divided by t. The upper half of them is enough.
-        half = (self.degree + 1) // 2
-        angles = np.pi * (2 * np.arange(half) + 1) / self.degree
+        half = (self.order + 1) // 2
+        angles = np.pi * (2 * np.arange(half) + 1) / self.order
         penalties = -np.exp(1j * angles)
-        weights = np.full(half, 2 / self.degree, np.complex128)
-        if self.degree % 2:
-            # An odd degree has one real penalty, that of ridge itself, without a conjugate.
+        weights = np.full(half, 2 / self.order, np.complex128)
+        if self.order % 2:
+            # An odd order has one real penalty, that of ridge itself, without a conjugate.
             penalties[-1] = 1.0
-            weights[-1] = 1 / self.degree
-        return penalties[:, None] / t, np.repeat(weights[:, None], len(t), axis=1)
+            weights[-1] = 1 / self.order
+        return penalties[:, None] / stops, np.repeat(weights[:, None], len(stops), axis=1)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return 1 / (1 + (t * s) ** float(self.degree))
+        return 1 / (1 + (t * s) ** float(self.order))
 
     def _gain(self, s: Array, t: Array) -> Array:
         x = np.asarray(t * s)
@@ -98,10 +82,10 @@ class Butterworth(Method):
         # Up to x = 1 the gain is t·x^(q-1)/(1 + x^q). Multiplying t by x again and again never
         # underflows before the gain itself does.
         early = t * np.ones_like(x)
-        for _ in range(self.degree - 1):
+        for _ in range(self.order - 1):
             early = early * low
-        early = early / (1 + low ** float(self.degree))
+        early = early / (1 + low ** float(self.order))
         # Beyond, it is 1/s times a factor between 1/2 and 1, in which nothing overflows.
         high = np.maximum(x, 1.0)
-        late = 1 / (np.where(x > 1, s, 1.0) * (1 + high ** -float(self.degree)))
+        late = 1 / (np.where(x > 1, s, 1.0) * (1 + high ** -float(self.order)))
         return np.where(x > 1, late, early)

@@ -1,25 +1,21 @@
-"""Conjugate gradients: the one method whose filter depends on the response."""
+"""Conjugate gradients, whose filter depends on the response."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, NoReturn
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal
 
-from stoptime.methods.base import WithoutFilter
-from stoptime.support.arrays import EPS, TINY, Array, Floats
+from stoptime.methods.base import Method
+from stoptime.support.arrays import EPS, Array, Floats
 from stoptime.support.checks import iteration_numbers, nonnegative
-
-KRYLOV_CONVERGED = 1e-15  # of the part of y that X can fit: a smaller residual is rounding
-NEGLIGIBLE_EIGENVALUE = EPS**4  # over the largest: far below every rank cut
 
 
 @dataclass(frozen=True)
-class ConjugateGradient(WithoutFilter):
+class ConjugateGradient(Method):
     r"""Conjugate gradients on the normal equations, also known as CGLS and LSQR.
 
     .. math:: \beta_k = \arg\min_\beta \|y - X\beta\|^2 \quad\text{over}\quad
@@ -38,21 +34,11 @@ class ConjugateGradient(WithoutFilter):
     """
 
     name: ClassVar[str] = "conjugate-gradient"
-    order: ClassVar[int] = 2
-    finishes_at_rank: ClassVar[bool] = True
-    exact_freedom: ClassVar[bool] = False
+    time_power: ClassVar[int] = 2
+    whole_stops: ClassVar[bool] = True
+    stop_meaning: ClassVar[str] = "iterations"
     horizon: ClassVar[float] = 100.0
     """Later iterations mostly fit noise."""
-
-    def require_filter(self) -> NoReturn:
-        """Refuse: the filter depends on the response."""
-        raise ValueError(
-            "The filter of conjugate gradients depends on the response: path(X, y, "
-            '"conjugate-gradient", stops) works, but shrinkage, gain, risk, calibration and exact '
-            'leave-one-out need a method with a fixed filter, such as "nesterov". Give the stop '
-            "of conjugate gradients, or choose it by cv=5, HoldOut(X_val, y_val), "
-            'Discrepancy(noise), rule="ncp" or rule="l-curve".'
-        )
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains of the filter of every target."""
@@ -63,25 +49,11 @@ class ConjugateGradient(WithoutFilter):
         components = np.stack([run.components.T for run in runs], axis=-1)
         return components, np.stack(gains, axis=-1).swapaxes(0, 1)
 
-    def unlearned(self, s: Floats, energy: Floats, stops: Floats) -> Floats:
-        """Return the sum of squares of what is not yet learned, at every stop."""
-        # the signs of the response along eigenvectors change the residual only in its signs
-        roots = np.sqrt(s)
-        columns = []
-        for part in np.sqrt(energy).T:
-            run = conjugate_gradients(s, roots * part, stops)
-            columns.append(((part - roots * run.components) ** 2).sum(axis=1))
-        return np.stack(columns, axis=-1)
-
-    def gain_for(self, s: Floats, z: Floats, stop: float) -> Callable[[Floats], Array]:
-        """Return the size of the gain: 1/s where learned, and at most the gain at s = 0."""
-        (values,) = conjugate_gradients(s, z, np.array([stop])).ritz
-        most = np.inf if stop > len(values) else float(np.sum(1 / values))
-        return lambda at: np.minimum(most, 1 / at)
-
-    def largest_gain_for(self, s: Floats, z: Floats, stop: float) -> float:
+    def largest_gain_of(self, s: Floats, z: Floats, stop: float) -> float:
         """Return the largest gain of all targets, that at s = 0."""
-        return max((float(self.gain_for(s, one, stop)(np.array(TINY))) for one in z.T), default=0.0)
+        ritz = [conjugate_gradients(s, one, np.array([stop])).ritz[0] for one in z.T]
+        gains = [np.inf if stop > len(values) else float(np.sum(1 / values)) for values in ritz]
+        return max(gains, default=0.0)
 
 
 class KrylovRun(NamedTuple):
@@ -151,8 +123,9 @@ def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[
     off: list[float] = []
     residual = direction = z.copy()
     power = float(z @ z)
-    lengths = np.sqrt(np.maximum(s, NEGLIGIBLE_EIGENVALUE))
-    rounding = KRYLOV_CONVERGED * np.linalg.norm(z / lengths)
+    lengths = np.sqrt(np.maximum(s, EPS**4))  # far below every rank cut
+    # a residual that is smaller, beside the part of y that X can fit, is rounding
+    rounding = 1e-15 * np.linalg.norm(z / lengths)
     basis = np.empty((most, len(s)))
     rate = ratio = 0.0
     for k in range(most):

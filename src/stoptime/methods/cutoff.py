@@ -1,22 +1,20 @@
-"""Spectral cut-off: the one method whose filter counts eigenvalues."""
+"""Spectral cut-off, also known as principal component regression: a filter that counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative
 
-TIED = 1e-9  # relative difference below which eigenvalues count as equal
-
 
 @dataclass(frozen=True)
-class SpectralCutoff(Method):
+class SpectralCutoff(Filter):
     r"""Principal component regression: least squares on the k leading components.
 
     .. math:: g(s, k) = \begin{cases} 0 & \text{if } s \text{ is among the } k
@@ -48,11 +46,9 @@ class SpectralCutoff(Method):
 
     eigenvalues: tuple[float, ...] | str = field(default="auto", repr=False)
     name: ClassVar[str] = "spectral-cutoff"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     whole_stops: ClassVar[bool] = True
     oscillates: ClassVar[bool] = False
-    counts_eigenvalues: ClassVar[bool] = True
-    qualification: ClassVar[float] = np.inf
     stop_meaning: ClassVar[str] = "components"
     universal_guarantee: ClassVar[bool] = True
     """Learn the directions with s > λ: the excess over ridge is λ/s in these, and s/λ in others."""
@@ -76,25 +72,16 @@ class SpectralCutoff(Method):
         """Return the method for eigenvalues divided by ``penalty``; stops stay the same."""
         return replace(self, eigenvalues=tuple((self.counted / penalty).tolist()))
 
-    def as_flow(self) -> NoReturn:
-        """Refuse: components follow no flow."""
-        raise ValueError("The components of spectral cut-off follow no flow.")
-
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return infinity: the gain is 1/s for every component, however small its eigenvalue."""
         return np.where(np.asarray(stop) > 0, np.inf, 0.0)[()]
 
-    def gain_of_spectra(self, s: Array, others: Array, stops: Array) -> Array:
-        """Return the gain of each spectrum of a list, which has eigenvalues ``others`` too."""
-        spectra = zip(s, others, strict=True)
-        gains = [self.tuned_to([*own, *more]).gain(own[:, None], stops) for own, more in spectra]
-        return np.stack(gains) if gains else np.empty((*s.shape, len(stops)))
-
     def _learned(self, s: Array, t: Array) -> Array:
         """Return 1 - g: the share of a direction that is learned."""
         counted = self.counted
-        larger = len(counted) - np.searchsorted(counted, s * (1 + TIED), side="right")
-        equal = len(counted) - np.searchsorted(counted, s * (1 - TIED)) - larger
+        tied = 1e-9  # relative difference below which eigenvalues count as equal
+        larger = len(counted) - np.searchsorted(counted, s * (1 + tied), side="right")
+        equal = len(counted) - np.searchsorted(counted, s * (1 - tied)) - larger
         # no stop learns more directions than there are: a null direction is never among them
         entered = np.minimum(iteration_numbers(t), len(counted)) - larger
         return np.asarray(np.clip(entered / np.maximum(equal, 1), 0.0, 1.0))

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self, cast
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import exprel, gammainc, hyp1f1, lambertw
+from scipy.special import exprel, gammainc, hyp1f1
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
 from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import nonnegative, positive_number
 
-if TYPE_CHECKING:
-    from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
 
-MOST_FRICTION = 1e12
-LEARNED_PHASE = 1e3  # exp(-1000) is zero, and larger phases could overflow
-LEAST_DAMPING = 1e-150  # the squares of this number and of its inverse are normal floats
+def friction_number(name: str, value: object) -> float:
+    """Return a friction as a float, from 0.001 to 200: the orders of SciPy's Bessel functions."""
+    return positive_number(name, value, low=np.nextafter(1e-3, 0), high=np.nextafter(200, 201))
 
 
 @dataclass(frozen=True)
-class GradientFlow(Method):
+class GradientFlow(Filter):
     r"""Gradient descent with infinitely small steps.
 
     .. math:: \dot\beta = X^T(y - X\beta)/n, \qquad g(s, t) = e^{-ts}
@@ -35,36 +31,15 @@ class GradientFlow(Method):
     """
 
     name: ClassVar[str] = "gradient-flow"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
-    qualification: ClassVar[float] = np.inf
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
-    averages: ClassVar[tuple[str, ...]] = ("polyak", "tail")
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the shrinkage has fallen to level."""
         return float(-np.log(level) / s)
-
-    def as_iteration(self, step: float) -> GradientDescent:
-        """Return gradient descent: its iterate k is near time step·k, within O(step)."""
-        return cast("GradientDescent", discretise(self, step))
-
-    def mean_shrinkage(self, s: Array, first: Array, last: Array) -> Array:
-        """Return the mean of g over the times from ``first`` to ``last``."""
-        return np.asarray(np.exp(-first * s) * exprel((first - last) * s))
-
-    def mean_gain(self, s: Array, first: Array, last: Array) -> Array:
-        """Return the mean of φ over the times from ``first`` to ``last``."""
-        early = (last - first) * s <= 1
-        cases = [
-            (early, lambda s, span: span / 2 * hyp1f1(1, 3, -span * s)),
-            (~early, lambda s, span: (1 - exprel(-span * s)) / s),
-        ]
-        # the gain at the first time, and the mean of what is added to it: both are positive
-        added = np.exp(-first * s) * special.piecewise(cases, s, last - first)
-        return self._gain(s, first) + added
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)
@@ -79,7 +54,60 @@ class GradientFlow(Method):
 
 
 @dataclass(frozen=True)
-class AcceleratedFlow(Method):
+class AveragedFlow(Filter):
+    r"""The average of gradient flow over its past, or over the last half of it.
+
+    .. math:: \bar g(s, t) = \frac{1}{t - t_0}\int_{t_0}^t e^{-us}\,du, \qquad t_0 = 0
+        \text{ or } t/2
+
+    Parameters
+    ----------
+    kind : {"polyak", "tail"}, default="polyak"
+        Whether the average begins at time 0 or at time t/2.
+
+    Examples
+    --------
+    >>> float(AveragedFlow().gain(0.0, 2.0))  # t/2
+    1.0
+    """
+
+    kind: Literal["polyak", "tail"] = "polyak"
+    name: ClassVar[str] = "averaged-flow"
+    time_power: ClassVar[int] = 1
+    oscillates: ClassVar[bool] = False
+    scale_free: ClassVar[bool] = True
+    universal_guarantee: ClassVar[bool] = True
+    """The shrinkage is at most that of ridge at stop t/2."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("polyak", "tail"):
+            raise ValueError(
+                f'The {self.kind} average of gradient flow has no closed form: take "polyak" or '
+                '"tail", or average gradient descent.'
+            )
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        first = self._first(t)
+        return np.asarray(np.exp(-first * s) * exprel((first - t) * s))
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        first = self._first(t)
+        early = (t - first) * s <= 1
+        cases = [
+            (early, lambda s, span: span / 2 * hyp1f1(1, 3, -span * s)),
+            (~early, lambda s, span: (1 - exprel(-span * s)) / s),
+        ]
+        # the gain at the first time, and the mean of what is added to it: both are positive
+        added = np.exp(-first * s) * special.piecewise(cases, s, t - first)
+        return GradientFlow()._gain(s, first) + added
+
+    def _first(self, t: Array) -> Array:
+        """Return the time at which the average begins."""
+        return t / 2 if self.kind == "tail" else np.zeros_like(t)
+
+
+@dataclass(frozen=True)
+class AcceleratedFlow(Filter):
     r"""Nesterov's accelerated gradient method with infinitely small steps.
 
     .. math::
@@ -93,8 +121,8 @@ class AcceleratedFlow(Method):
     Parameters
     ----------
     friction : float, default=3.0
-        The r above. 3 is Nesterov's method, where g = 2 J₁(u)/u; more friction is slower and
-        oscillates less.
+        The r above, from 0.001 to 200. 3 is Nesterov's method, where g = 2 J₁(u)/u; more friction
+        is slower and oscillates less.
 
     Examples
     --------
@@ -103,24 +131,15 @@ class AcceleratedFlow(Method):
     """
 
     friction: float = 3.0
-    name: ClassVar[str] = "nesterov-flow"
-    order: ClassVar[int] = 2
+    name: ClassVar[str] = "accelerated-flow"
+    time_power: ClassVar[int] = 2
     scale_free: ClassVar[bool] = True
-    _checks: ClassVar[Checks] = {"friction": partial(positive_number, high=MOST_FRICTION)}
+    _checks: ClassVar[Checks] = {"friction": friction_number}
 
     @property
     def universal_guarantee(self) -> bool:
         """Whether friction ≥ 2; below 2, bias over ridge bias grows without bound in s."""
         return self.friction >= 2
-
-    @property
-    def qualification(self) -> float:  # type: ignore[override]
-        """A quarter of the friction: the envelope of g falls like u^(-r/2) = (t²s)^(-r/4)."""
-        return self.friction / 4
-
-    def as_iteration(self, step: float) -> Nesterov:
-        """Return Nesterov's method: its iterate k is near time √step·k, within O(√step)."""
-        return cast("Nesterov", discretise(self, step))
 
     @property
     def _nu(self) -> float:
@@ -154,7 +173,7 @@ class AcceleratedFlow(Method):
         u = t * np.sqrt(s)
         early = u <= special.series_reach(self._nu)
         cases = [
-            (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u))),
+            (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u * u))),
             # g never exceeds one, but with hardly any friction its rounding may
             (~early, lambda s, _, u: np.maximum(1 - special.bessel_decay(self._nu, u), 0.0) / s),
         ]
@@ -162,7 +181,7 @@ class AcceleratedFlow(Method):
 
 
 @dataclass(frozen=True)
-class CriticalFlow(Method):
+class CriticalFlow(Filter):
     r"""Momentum with the damping that is critical in every direction at once.
 
     .. math::
@@ -182,19 +201,18 @@ class CriticalFlow(Method):
     """
 
     name: ClassVar[str] = "critical-flow"
-    order: ClassVar[int] = 2
+    time_power: ClassVar[int] = 2
     oscillates: ClassVar[bool] = False
-    qualification: ClassVar[float] = np.inf
     scale_free: ClassVar[bool] = True
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the shrinkage has fallen to level."""
-        return _critical_phase(level) / float(np.sqrt(s))
+        return special.critical_phase(level) / float(np.sqrt(s))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        u = np.minimum(t * np.sqrt(s), LEARNED_PHASE)
+        u = np.minimum(t * np.sqrt(s), 1e3)  # exp(-1000) is zero, and infinity would give NaN
         return np.asarray((1 + u) * np.exp(-u))
 
     def _gain(self, s: Array, t: Array) -> Array:
@@ -208,7 +226,7 @@ class CriticalFlow(Method):
 
 
 @dataclass(frozen=True)
-class HeavyBallFlow(Method):
+class HeavyBallFlow(Filter):
     r"""Polyak's heavy ball with infinitely small steps.
 
     .. math::
@@ -233,22 +251,20 @@ class HeavyBallFlow(Method):
 
     damping: float | str = "critical"
     name: ClassVar[str] = "heavy-ball-flow"
-    order: ClassVar[int] = 2
-    _checks: ClassVar[Checks] = {
-        "damping": partial(positive_number, low=LEAST_DAMPING, high=1 / LEAST_DAMPING)
-    }
+    time_power: ClassVar[int] = 2
+    _checks: ClassVar[Checks] = {"damping": unless("critical", positive_number)}
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "critical" damping as a number: √ of the smallest eigenvalue."""
         if self.damping != "critical":
             return self
         s = nonnegative("eigenvalues", eigenvalues)
-        smallest = smallest_positive(self, "damping", s, least=LEAST_DAMPING**2, example=0.1)
+        smallest = smallest_positive(self, "damping", s, least=0.0, example=0.1)
         return replace(self, damping=float(np.sqrt(smallest)))
 
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return the time at which the damping has brought every oscillation below level."""
-        return np.inf, _critical_phase(level) / self._gamma
+        return np.inf, special.critical_phase(level) / self._gamma
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the time at which the direction has settled, oscillating or overdamped."""
@@ -260,27 +276,14 @@ class HeavyBallFlow(Method):
         """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""
         return replace(self, damping=self._gamma / float(np.sqrt(penalty)))
 
-    def as_iteration(self, step: float) -> HeavyBall:
-        """Return the heavy ball with momentum 1 - 2γ√step: its iterate k is near time √step·k."""
-        return cast("HeavyBall", discretise(self, step))
-
     @property
     def _gamma(self) -> float:
         return concrete("damping", self.damping)
 
-    def _omega_squared(self, s: Array) -> Array:
-        square = self._gamma * self._gamma
-        # The rounding error of γ² counts where s is close to it.
-        lost = float(Fraction(self._gamma) ** 2 - Fraction(square))
-        return (s - square) - lost
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return special.oscillator_shrinkage(s, t, self._omega_squared(s), np.array(self._gamma))
+        gamma = np.array(self._gamma)
+        return special.oscillator_shrinkage(s, t, s - gamma * gamma, gamma)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        return special.oscillator_gain(s, t, self._omega_squared(s), np.array(self._gamma))
-
-
-def _critical_phase(level: float) -> float:
-    """Return the u with (1 + u)exp(-u) = level."""
-    return float(-lambertw(-level / np.e, -1).real - 1)
+        gamma = np.array(self._gamma)
+        return special.oscillator_gain(s, t, s - gamma * gamma, gamma)

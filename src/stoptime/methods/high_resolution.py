@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import exprel, gammaln, ive
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
+from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
+from stoptime.methods.flows import friction_number
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
 
-if TYPE_CHECKING:
-    from stoptime.methods.iterations import Nesterov
-
-STIFFEST = 1e150  # the square of this number is still a float
-
 
 @dataclass(frozen=True)
-class HighResolutionFlow(Method):
+class HighResolutionFlow(Filter):
     r"""Nesterov's method for strongly convex functions as a flow with terms of the order of √step.
 
     .. math::
@@ -51,8 +46,11 @@ class HighResolutionFlow(Method):
     step: float | str = "auto"
     strong_convexity: float | str = "auto"
     name: ClassVar[str] = "high-resolution-flow"
-    order: ClassVar[int] = 2
-    _checks: ClassVar[Checks] = {"step": positive_number, "strong_convexity": positive_number}
+    time_power: ClassVar[int] = 2
+    _checks: ClassVar[Checks] = {
+        "step": unless("auto", positive_number),
+        "strong_convexity": unless("auto", positive_number),
+    }
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the flow with "auto" as numbers: 1/L, and the smallest eigenvalue."""
@@ -64,12 +62,6 @@ class HighResolutionFlow(Method):
         if self.strong_convexity == "auto":
             smallest = smallest_positive(self, "strong_convexity", s, least=0.0, example=0.01)
             tuned = replace(tuned, strong_convexity=smallest)
-        if np.sqrt(tuned._parameters[0]) * largest > STIFFEST:
-            raise ValueError(
-                f"step must be so small that the square of √step·L does not overflow, where "
-                f"L = {largest:.3g} is the largest eigenvalue; got {tuned.step:g}: take "
-                'step="auto", which is 1/L.'
-            )
         return tuned
 
     def in_units_of(self, penalty: float) -> Self:
@@ -85,13 +77,18 @@ class HighResolutionFlow(Method):
         with np.errstate(over="ignore"):
             return (1 + self._root) * np.square(stop) / 2 + self._kick * stop
 
-    def as_iteration(self) -> Nesterov:
-        """Return the iteration that it models: its extrapolated point θ_k is near time √ε·k."""
-        if self._root >= 1:
-            raise ValueError(
-                f"{self} does not model any iteration: its step must be below 1/strong_convexity."
-            )
-        return cast("Nesterov", discretise(self, self._parameters[0]))
+    def visible_until(self, level: float) -> tuple[float, float]:
+        """Return the time at which the damping has brought every oscillation below level."""
+        # With u = √μ·t and x = √ε·st/2, the envelope is at most (1 + u)e^(-u)·(1 + 3x)e^(-x), and
+        # the second factor never exceeds 1.6.
+        return np.inf, special.critical_phase(level / 1.6) / float(np.sqrt(self._parameters[1]))
+
+    def settled_at(self, s: float, level: float) -> float:
+        """Return the time at which the direction has settled, oscillating or overdamped."""
+        stiffness, omega_squared, a = self._oscillator(np.array(s))
+        creep = -np.log(level) * 2 * a / stiffness if omega_squared <= 0 else 0.0
+        # Oscillations decay fast, so a tenth of the level is a cheap margin.
+        return float(max(self.visible_until(level / 10)[1], creep))
 
     @property
     def _parameters(self) -> tuple[float, float]:
@@ -136,7 +133,7 @@ def _response(k: Array, t: Array, omega_squared: Array, a: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class HighResolutionAcceleratedFlow(Method):
+class HighResolutionAcceleratedFlow(Filter):
     r"""Nesterov's method for convex functions as a flow with terms of the order of √step.
 
     .. math::
@@ -157,7 +154,7 @@ class HighResolutionAcceleratedFlow(Method):
     step : float or "auto", default="auto"
         The ε above; "auto" is 1/L.
     friction : float, default=3.0
-        The r above, at most 200.
+        The r above, from 0.001 to 200.
 
     Examples
     --------
@@ -169,10 +166,10 @@ class HighResolutionAcceleratedFlow(Method):
     step: float | str = "auto"
     friction: float = 3.0
     name: ClassVar[str] = "high-resolution-nesterov-flow"
-    order: ClassVar[int] = 2
+    time_power: ClassVar[int] = 2
     _checks: ClassVar[Checks] = {
-        "step": positive_number,
-        "friction": partial(positive_number, high=200.0),
+        "step": unless("auto", positive_number),
+        "friction": friction_number,
     }
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
@@ -204,10 +201,6 @@ class HighResolutionAcceleratedFlow(Method):
             -np.log(level) * np.sqrt(self._epsilon)
         )
 
-    def as_iteration(self) -> Nesterov:
-        """Return the iteration that it models: iterate k is near time √ε·(k + (r-2)/2)."""
-        return cast("Nesterov", discretise(self, self._epsilon))
-
     @property
     def _epsilon(self) -> float:
         return concrete("step", self.step)
@@ -223,29 +216,22 @@ class HighResolutionAcceleratedFlow(Method):
         return special.piecewise(cases, s, t, half, np.sqrt(np.abs(square)))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        half = np.sqrt(self._epsilon) * s / 2
-        square = s - half * half
-        w = np.sqrt(np.abs(square))
-        early = w * t <= np.where(square >= 0, special.series_reach(self._nu), 1.0)
+        relative = 1 - self._epsilon * s / 4
+        square = relative * s * t * t
+        early = np.abs(square) <= special.series_reach(self._nu) ** 2
         cases = [
             (early, self._early_gain),
-            (~early, lambda s, t, _: (1 - self._shrinkage(s, t)) / s),
+            (~early, lambda s, t, *_: (1 - self._shrinkage(s, t)) / s),
         ]
-        return special.piecewise(cases, s, t, w)
+        return special.piecewise(cases, s, t, relative, square)
 
-    def _early_gain(self, s: Array, t: Array, w: Array) -> Array:
+    def _early_gain(self, s: Array, t: Array, relative: Array, square: Array) -> Array:
         """Return the gain where 1 - g is small, without cancellation."""
         root = np.sqrt(self._epsilon)
         # 1 - g is what the damping takes away, and what the oscillation takes of the rest.
         damped = root * t / 2 * exprel(-root * s * t / 2)
         rest = np.exp(-root * s * t / 2) * t
-        relative = 1 - self._epsilon * s / 4
-        cases = [
-            (relative >= 0, lambda r, v: r * special.bessel_gain(self._nu, v)),
-            # 0F1 grows on the other side, by its series
-            (relative < 0, lambda r, v: r * _growth(self._nu, v)),
-        ]
-        return np.asarray(damped + rest * (t * special.piecewise(cases, relative, w * t)))
+        return np.asarray(damped + rest * (t * relative * special.bessel_gain(self._nu, square)))
 
     def _oscillating(self, _: Array, t: Array, half: Array, w: Array) -> Array:
         """Return exp(-at)·0F1(ν + 1; -(wt)²/4)."""
@@ -253,18 +239,9 @@ class HighResolutionAcceleratedFlow(Method):
 
     def _overdamped(self, s: Array, t: Array, half: Array, w: Array) -> Array:
         """Return exp(-at)·0F1(ν + 1; (wt)²/4) for a > w, where a² - w² = s."""
-        v = w * t
-        start = np.exp(-half * t) * (1 + v * v * _growth(self._nu, np.minimum(v, 1.0)))
-        far = np.maximum(v, 1.0)
+        near = np.minimum(w * t, 1.0)
+        start = near**2 * special.log_decay(self._nu, -(near**2)) - half * t
+        far = np.maximum(w * t, 1.0)
         log = gammaln(self._nu + 1) + self._nu * np.log(2 / far) + np.log(ive(self._nu, far))
         # Both factors may be huge; w - a = -s/(w + a) does not cancel.
-        return np.where(v <= 1, start, np.exp(log - s / (half + w) * t))
-
-
-def _growth(nu: float, v: Array) -> Array:
-    """Return (0F1(ν + 1; v²/4) - 1)/v² for 0 ≤ v ≤ 1, by its series."""
-    z = v * v / 4
-    total = np.ones_like(z)
-    for k in range(12, 1, -1):
-        total = 1 + z / (k * (nu + k)) * total
-    return np.asarray(total / (4 * (nu + 1)))
+        return np.exp(np.where(w * t <= 1, start, log - s / (half + w) * t))

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods import special
-from stoptime.methods.base import Checks, Method, concrete, discretise, smallest_positive
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    GradientFlow,
+    HeavyBallFlow,
+    friction_number,
+)
 from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
-from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Iteration, Update
+from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Recurrence, Update
 from stoptime.methods.schedules import Schedule, at, scheduled
 from stoptime.support.arrays import EPS, Array
-from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
-
-SAFER_FRICTION = 5.0
+from stoptime.support.checks import fraction_below_one, positive_number
 
 
 @dataclass(frozen=True)
-class GradientDescent(Iteration):
+class GradientDescent(Recurrence):
     r"""Gradient descent, also known as Landweber's iteration.
 
     .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1}), \qquad
@@ -42,30 +45,10 @@ class GradientDescent(Iteration):
     1000
     """
 
+    step: float | str | Schedule = "auto"
     name: ClassVar[str] = "gradient-descent"
-    order: ClassVar[int] = 1
-    qualification: ClassVar[float] = np.inf
     limit: ClassVar[float] = 2.0
-
-    @property
-    def runs_steps(self) -> bool:  # type: ignore[override]
-        """Whether the step follows a schedule; a power costs the same for any stop."""
-        return not self.follows_flow
-
-    @property
-    def horizon(self) -> float:
-        """The latest stop that a search looks at."""
-        return super().horizon if self.runs_steps else 10**12
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """Whether the step is constant: some stop then has at most twice the risk of ridge."""
-        return self.follows_flow
-
-    @property
-    def pace(self) -> float:
-        """The time of the flow that one iteration takes: ε."""
-        return self.mean_step
+    has_momentum: ClassVar[bool] = False
 
     def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
         """Return momentum, lookahead and weight of iteration k."""
@@ -75,33 +58,9 @@ class GradientDescent(Iteration):
         """Return gradient flow: iterate k is near time εk, within O(ε)."""
         return GradientFlow()
 
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        if self.runs_steps:
-            return super()._shrinkage(s, t)
-        x = self.epsilon * s
-        k = iteration_numbers(t).astype(np.float64)
-        # a power of 1 - x would multiply its rounding by k
-        cases = [
-            (x < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
-            (x >= 0.5, lambda x, k: (1 - x) ** k),
-        ]
-        return special.piecewise(cases, x, k)
-
-    def _gain(self, s: Array, t: Array) -> Array:
-        if self.runs_steps:
-            return super()._gain(s, t)
-        x = self.epsilon * s
-        k = iteration_numbers(t).astype(np.float64)
-        cases = [
-            (x == 0, lambda _, k: k),
-            ((x > 0) & (x < 0.5), lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
-            (x >= 0.5, lambda x, k: (1 - (1 - x) ** k) / x),
-        ]
-        return self.epsilon * special.piecewise(cases, x, k)
-
 
 @dataclass(frozen=True)
-class Nesterov(Iteration):
+class Nesterov(Recurrence):
     r"""Nesterov's accelerated gradient method.
 
     .. math:: \beta_k = \theta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\theta_{k-1}), \qquad
@@ -115,7 +74,7 @@ class Nesterov(Iteration):
     step : float or "auto", default="auto"
         The ε above, below 4/(3L); "auto" is 1/L.
     friction : float, default=3.0
-        The r above.
+        The r above, from 0.001 to 200.
     momentum : float, optional
         A constant η in [0, 1) in place of the fraction; ``friction`` is then ignored. It may also
         be a schedule. With constants this is ``torch.optim.SGD(lr=step, momentum=η,
@@ -128,14 +87,19 @@ class Nesterov(Iteration):
     Nesterov(step=0.5, friction=3.0, momentum=None)
     """
 
+    step: float | str | Schedule = "auto"
     friction: float = 3.0
     momentum: float | Schedule | None = None
     name: ClassVar[str] = "nesterov"
-    order: ClassVar[int] = 2
-    _checks: ClassVar[Checks] = Iteration._checks | {
-        "friction": positive_number,
-        "momentum": scheduled(fraction_below_one),
+    _checks: ClassVar[Checks] = Recurrence._checks | {
+        "friction": friction_number,
+        "momentum": unless(None, scheduled(fraction_below_one)),
     }
+
+    @property
+    def has_momentum(self) -> bool:
+        """Whether the momentum is not zero."""
+        return self.momentum != 0
 
     @property
     def limit(self) -> float:
@@ -149,14 +113,9 @@ class Nesterov(Iteration):
 
         A constant momentum needs the range of the eigenvalues.
         """
-        free = self.momentum is None and self.follows_flow
-        return free and AcceleratedFlow(self.friction).universal_guarantee
-
-    def safer(self) -> Self | None:
-        """Return the method with friction 5: a much better guarantee for a few more steps."""
-        if self.momentum is not None or self.friction == SAFER_FRICTION:
-            return None
-        return replace(self, friction=SAFER_FRICTION)
+        if self.momentum is not None:
+            return super().universal_guarantee
+        return self.follows_flow and AcceleratedFlow(self.friction).universal_guarantee
 
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
@@ -166,15 +125,17 @@ class Nesterov(Iteration):
             eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
         return Coefficients(eta, eta, 1.0)
 
-    def as_flow(self) -> Method:
+    def as_flow(self) -> Filter:
         """Return the flow at time √ε·k, within O(√ε): heavy-ball flow for constant momentum."""
         if self.momentum is None:
             return AcceleratedFlow(self.friction)
+        if not self.has_momentum:
+            return GradientFlow()
         return HeavyBallFlow(damping=(1 - _largest(self.momentum)) / (2 * self.pace))
 
 
 @dataclass(frozen=True)
-class HeavyBall(Iteration):
+class HeavyBall(Recurrence):
     r"""Polyak's heavy ball.
 
     .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1})
@@ -198,11 +159,17 @@ class HeavyBall(Iteration):
     HeavyBall(step=1.0, momentum=0.25)
     """
 
+    step: float | str | Schedule = "auto"
     momentum: float | str | Schedule = "auto"
     name: ClassVar[str] = "heavy-ball"
-    order: ClassVar[int] = 2
-    oscillates_at_limit: ClassVar[bool] = True
-    _checks: ClassVar[Checks] = Iteration._checks | {"momentum": scheduled(fraction_below_one)}
+    _checks: ClassVar[Checks] = Recurrence._checks | {
+        "momentum": unless("auto", scheduled(fraction_below_one))
+    }
+
+    @property
+    def has_momentum(self) -> bool:
+        """Whether the momentum is not zero."""
+        return self.momentum != 0
 
     def _with_momentum(self, s: Array) -> Self:
         if self.momentum != "auto":
@@ -235,8 +202,10 @@ class HeavyBall(Iteration):
         """Return momentum, lookahead and weight of iteration k."""
         return Coefficients(at(self._momentum, k), 0.0, 1.0)
 
-    def as_flow(self) -> HeavyBallFlow:
+    def as_flow(self) -> Filter:
         """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
+        if not self.has_momentum:
+            return GradientFlow()
         return HeavyBallFlow(damping=(1 - self.eta) / (2 * self.pace))
 
 
@@ -255,8 +224,10 @@ class SGD(HeavyBall):
     ----------
     step : float or "auto", default="auto"
         The ε above, torch's ``lr`` for the loss ‖y - Xβ‖²/(2n); "auto" is 1/L.
-    momentum, dampening : float, default=0.0
-        The η and d above, in [0, 1).
+    momentum : float or "auto", default=0.0
+        The η above, in [0, 1); "auto" is that of :class:`HeavyBall`.
+    dampening : float, default=0.0
+        The d above, in [0, 1). As in torch, it has no effect without momentum.
     nesterov : bool, default=False
         Whether the second form is used. As in torch, it needs momentum without dampening.
 
@@ -270,24 +241,32 @@ class SGD(HeavyBall):
     dampening: float = 0.0
     nesterov: bool = False
     name: ClassVar[str] = "sgd"
-    oscillates_at_limit: ClassVar[bool] = False
     _checks: ClassVar[Checks] = HeavyBall._checks | {"dampening": fraction_below_one}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nesterov and (self.dampening or not self.eta):
+        if self.nesterov and (self.dampening or not self.has_momentum):
             raise ValueError("nesterov=True needs a momentum above zero, and no dampening.")
+        if isinstance(self.momentum, str) and (self.nesterov or self.dampening):
+            raise ValueError(
+                'momentum="auto" is that of the heavy ball without nesterov and without dampening: '
+                "give the momentum as a number."
+            )
 
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), or 2(1 + η) without Nesterov's form."""
         if self.nesterov:
             return (2 + 2 * self.eta) / (1 + 2 * self.eta)
-        return super().limit / (1 - self.dampening)
+        return super().limit / (1 - self._dampening)
+
+    @property
+    def _dampening(self) -> float:
+        return self.dampening if self.has_momentum else 0.0
 
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(at(self._momentum, k), 0.0, 1 - self.dampening if k > 1 else 1.0)
+        return Coefficients(at(self._momentum, k), 0.0, 1 - self._dampening if k > 1 else 1.0)
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
@@ -298,11 +277,11 @@ class SGD(HeavyBall):
 
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return a bound of the gain; an extrapolated point is ahead of its iterate."""
-        return (1 + self.nesterov * self.eta) * super().largest_gain(stop)
+        return (1 + (self.eta if self.nesterov else 0.0)) * super().largest_gain(stop)
 
 
 @dataclass(frozen=True)
-class NuMethod(Iteration):
+class NuMethod(Recurrence):
     r"""Brakhage's ν-method: the accelerated iteration whose shrinkage is a Jacobi polynomial.
 
     .. math:: g(s, k) = P_k^{(2\nu-1/2,\,-1/2)}(1 - 2\varepsilon s) \big/ P_k^{(2\nu-1/2,\,-1/2)}(1)
@@ -315,26 +294,20 @@ class NuMethod(Iteration):
         The ε above, at most 1/L, which is "auto". Leaving rows out raises the largest eigenvalue
         a little, so that "auto" is slightly smaller for leave-one-out.
     nu : float, default=1.0
-        The ν above: up to this smoothness of the signal the method is optimal.
+        The ν above, below 50: up to this smoothness of the signal the method is optimal.
     """
 
+    step: float | str | Schedule = "auto"
     nu: float = 1.0
     name: ClassVar[str] = "nu-method"
-    order: ClassVar[int] = 2
-    oscillates_at_limit: ClassVar[bool] = True
     limit: ClassVar[float] = 1 + STEP_ROUNDING
     """At εs = 1 the iteration still converges."""
-    _checks: ClassVar[Checks] = Iteration._checks | {"nu": positive_number}
+    _checks: ClassVar[Checks] = Recurrence._checks | {"nu": partial(positive_number, high=50.0)}
 
     @property
     def universal_guarantee(self) -> bool:
         """As for accelerated flow with friction 4ν; :mod:`stoptime.bounds` proves the constant."""
         return self.follows_flow and self.as_flow().universal_guarantee
-
-    @property
-    def qualification(self) -> float:  # type: ignore[override]
-        """The ν."""
-        return self.nu
 
     @property
     def pace(self) -> float:
@@ -360,22 +333,53 @@ def _largest(value: float | Schedule) -> float:
     return value.largest if isinstance(value, Schedule) else value
 
 
-def _heavy_ball(flow: HeavyBallFlow, step: float) -> HeavyBall:
+def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
+    """Return the iteration whose iterates follow a flow as its step shrinks.
+
+    Iterate k of gradient descent is near time step·k, within O(step). That of Nesterov's method and
+    of the heavy ball is near time √step·k, within O(√step). A high-resolution flow has the step of
+    the iteration that it models: the extrapolated point θ_k is near time √step·k for strong
+    convexity, and iterate k near time √step·(k + (r-2)/2) for friction r.
+
+    Parameters
+    ----------
+    flow : GradientFlow, AcceleratedFlow, HeavyBallFlow or a high-resolution flow
+        The flow.
+    step : float, optional
+        The step of the iteration; a high-resolution flow has its own.
+
+    Examples
+    --------
+    >>> as_iteration(AcceleratedFlow(), 0.1)
+    Nesterov(step=0.1, friction=3.0, momentum=None)
+    """
+    if isinstance(flow, HighResolutionFlow):
+        return _modelled(flow)
+    if isinstance(flow, HighResolutionAcceleratedFlow):
+        return Nesterov(concrete("step", flow.step), flow.friction)
+    length = positive_number("step", step)
+    if isinstance(flow, GradientFlow):
+        return GradientDescent(length)
+    if isinstance(flow, AcceleratedFlow):
+        return Nesterov(length, flow.friction)
+    if not isinstance(flow, HeavyBallFlow):
+        raise TypeError(f"{flow} is not the limit of any iteration.")
     damping = concrete("damping", flow.damping)
-    momentum = 1 - 2 * damping * float(np.sqrt(positive_number("step", step)))
+    momentum = 1 - 2 * damping * float(np.sqrt(length))
     if momentum < 0:
         raise ValueError(
-            f"step={step:g} is too large for damping {damping:g}: it must be at most "
+            f"step={length:g} is too large for damping {damping:g}: it must be at most "
             f"{1 / (2 * damping) ** 2:g}, for which the momentum is zero."
         )
-    return HeavyBall(step, momentum)
+    return HeavyBall(length, momentum)
 
 
-discretise.register(GradientFlow, lambda _, step: GradientDescent(step))
-discretise.register(AcceleratedFlow, lambda flow, step: Nesterov(step, flow.friction))
-discretise.register(HighResolutionAcceleratedFlow, lambda flow, step: Nesterov(step, flow.friction))
-discretise.register(HeavyBallFlow, _heavy_ball)
-discretise.register(
-    HighResolutionFlow,
-    lambda flow, step: Nesterov(step, momentum=(1 - flow._root) / (1 + flow._root)),
-)
+def _modelled(flow: HighResolutionFlow) -> Nesterov:
+    """Return Nesterov's method for strongly convex functions, which the flow models."""
+    step = concrete("step", flow.step)
+    root = float(np.sqrt(step * concrete("strong_convexity", flow.strong_convexity)))
+    if root >= 1:
+        raise ValueError(
+            f"{flow} does not model any iteration: its step must be below 1/strong_convexity."
+        )
+    return Nesterov(step, momentum=(1 - root) / (1 + root))

@@ -8,15 +8,15 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from stoptime.methods.base import Checks
+from stoptime.methods.base import Checks, unless
 from stoptime.methods.flows import AcceleratedFlow
-from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Iteration, iterates
+from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Recurrence, iterates
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import positive_number
 
 
 @dataclass(frozen=True)
-class OptimalIteration(Iteration):
+class OptimalIteration(Recurrence):
     r"""The iteration whose every iterate has the least guaranteed risk of so many products with X.
 
     .. math:: (s + \lambda)\,\varphi(s, k) = 1 - \frac{W_k(1 - 2s/L)}{W_k(1 + 2\lambda/L)}, \qquad
@@ -45,14 +45,15 @@ class OptimalIteration(Iteration):
     1.5631
     """
 
+    step: float | str = "auto"
     penalty: float = field(kw_only=True)
     name: ClassVar[str] = "optimal-iteration"
-    order: ClassVar[int] = 2
-    oscillates_at_limit: ClassVar[bool] = True
-    decouples: ClassVar[bool] = False
     follows_flow: ClassVar[bool] = False
     reaches_least_squares: ClassVar[bool] = False
-    _checks: ClassVar[Checks] = {"step": positive_number, "penalty": positive_number}
+    _checks: ClassVar[Checks] = {
+        "step": unless("auto", positive_number),
+        "penalty": positive_number,
+    }
 
     @property
     def limit(self) -> float:
@@ -104,6 +105,7 @@ class OptimalIteration(Iteration):
         # the recurrence gives the residual of the equations of ridge, a part of the shrinkage
         return (np.where(start == 1, (self.penalty + s * value) / total, value) for value in run)
 
-    def _limits(self, s: Array) -> tuple[Array, Array]:
+    def limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ of ridge."""
         total = s + self.penalty
         return self.penalty / total, 1 / total

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -28,20 +27,18 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Checks, Method, concrete
+from stoptime.methods.base import Checks, Filter, Method, concrete, unless
 from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, scheduled
+from stoptime.methods.special import piecewise
 from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
 
 Places = NDArray[np.intp]
 
-STEP_ENTRIES = 500  # numbers that are computed in the time in which Python begins a step
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
-AVERAGES = ("polyak", "tail", "exponential")
 MOST_GROWTH = 100.0  # of a direction, while a schedule exceeds the largest stable step
-GROWTH_POINTS = np.sin(np.pi * np.arange(1, 65) / 128) ** 2  # shares of the largest eigenvalue
 
 
 class Coefficients(NamedTuple):
@@ -133,39 +130,24 @@ def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
     return np.concatenate(blocks).reshape(shape)
 
 
-def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 64) -> Array:
-    """Return at most ``most`` whole numbers around each of some indices of a sorted grid."""
-    finite = stops[np.isfinite(stops)].astype(np.float64)
-    found = np.empty(0)
-    for place in np.unique(places[places < len(finite)]):
-        low, high = finite[[max(place - 1, 0), min(place + 1, len(finite) - 1)]]
-        around = np.linspace(low, high, int(min(high - low, most)) + 1)
-        found = np.append(found, np.round(around))
-    return np.setdiff1d(found, finite)
+class Iteration(Filter):
+    r"""A filter whose stops are the iterations of one run, which gives all earlier ones as well.
 
-
-@dataclass(frozen=True)
-class Stepped(Method):
-    """A method whose stops are the iterations of one run, which gives all earlier ones as well."""
+    .. math:: \hat\beta_k = V\varphi_k(S)z, \qquad \varphi_k \text{ a polynomial of degree } k - 1
+    """
 
     whole_stops: ClassVar[bool] = True
-    runs_steps: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "iterations"
 
     @property
-    def averages(self) -> tuple[str, ...]:
-        """All kinds of averages."""
-        return AVERAGES
-
-    @property
-    def horizon(self) -> float:
-        """The latest stop that a search looks at."""
-        return LONGEST_SEARCH
+    @abstractmethod
+    def step(self) -> float | str | Schedule:
+        """The step of the gradient: a number, "auto" or a schedule."""
 
     @property
     @abstractmethod
-    def epsilon(self) -> float:
-        """The step as a number; the largest one of a schedule."""
+    def limit(self) -> float:
+        """The smallest εs for which the iteration diverges."""
 
     @abstractmethod
     def run(self, s: Array, start: Array) -> Iterator[Array]:
@@ -174,71 +156,45 @@ class Stepped(Method):
         The arguments are broadcast. The next value may be written to the same array.
         """
 
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.run, s, iteration_numbers(t), 1.0)
+    @abstractmethod
+    def as_flow(self) -> Filter:
+        """Return a flow that oscillates like the iteration, at time ``pace`` times k.
 
-    def _gain(self, s: Array, t: Array) -> Array:
-        return self.epsilon * filtered(self.run, s, iteration_numbers(t), 0.0)
-
-    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ as :meth:`Method.filters` does, all from one run where that is cheaper."""
-        last = stops.max() if stops.size else np.inf
-        # A formula in place of steps is cheaper where few of the iterations, or few of the
-        # eigenvalues, are wanted.
-        work = 4 * len(stops) * s.size
-        sparse = not self.runs_steps and last * (STEP_ENTRIES + s.size) > work
-        if not self.whole_stops or sparse or np.isinf(last) or np.any(np.diff(stops) < 0):
-            yield from super().filters(s, stops, height)
-            return
-        values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
-        for part in slices(len(stops), height):
-            table = np.empty((len(stops[part]), 2, len(s)))
-            for row, value in zip(table, values, strict=False):
-                row[...] = value
-            yield table[:, 0].T, self.epsilon * table[:, 1].T
-
-
-@dataclass(frozen=True)
-class Iteration(Stepped):
-    r"""An iterative method: its stops are whole numbers, the iterations k.
-
-    .. math:: \hat\beta_k = V\varphi_k(S)z, \qquad \varphi_k \text{ a polynomial of degree } k - 1
-
-    A new iteration gives its coefficients, the flow it follows as its step shrinks, the time of
-    one iteration in that flow, and the largest εs for which it converges. The step may be a
-    number, a schedule of :mod:`stoptime.schedules`, or a function of k = 1, 2, ...
-    """
-
-    step: float | str | Schedule = "auto"
-    decouples: ClassVar[bool] = True
-    _checks: ClassVar[Checks] = {"step": scheduled(positive_number)}
+        If the iteration ``follows_flow``, its iterates tend to this flow as the step shrinks.
+        """
 
     @abstractmethod
-    def coefficients(self, k: int) -> Coefficients:
-        """Return momentum, lookahead and weight of iteration k = 1, 2, ..."""
+    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
+        """Return the iteration tuned so that it still converges after removing any row.
 
-    @abstractmethod
-    def as_flow(self) -> Method:
-        """Return the flow that the iterates follow, at time ``pace`` times k.
-
-        Those of a schedule do not follow it: this is the flow of its mean step.
+        Eigenvalues then grow, at most by the factor ``scale``.
         """
 
     @property
-    @abstractmethod
-    def limit(self) -> float:
-        """The smallest εs for which the iteration diverges."""
+    def follows_flow(self) -> bool:
+        """Whether late stops are those of :meth:`as_flow`."""
+        return False
 
     @property
-    def follows_flow(self) -> bool:
-        """Whether steps and momenta are constant."""
-        return not any(isinstance(value, Schedule) for value in vars(self).values())
+    def runs_steps(self) -> bool:
+        """Whether stop k costs k steps of a recurrence; False where there is a formula."""
+        return True
+
+    @property
+    def epsilon(self) -> float:
+        """The step as a number; the largest one of a schedule."""
+        return self.step.largest if isinstance(self.step, Schedule) else concrete("step", self.step)
+
+    @property
+    def mean_step(self) -> float:
+        """The step as a number; the mean of a schedule."""
+        return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
 
     @property
     def horizon(self) -> float:
         """The latest stop that a search looks at: a run ends with its schedule."""
         length = self.step.length if isinstance(self.step, Schedule) else np.inf
-        return min(super().horizon, length)
+        return min(LONGEST_SEARCH, length)
 
     @property
     def ends_at(self) -> float:
@@ -257,65 +213,6 @@ class Iteration(Stepped):
         """The smallest eigenvalue for which the iteration diverges in the end."""
         final = self.step.last if isinstance(self.step, Schedule) else self.epsilon
         return self.limit / final if final else np.inf
-
-    @property
-    def possible_eigenvalues(self) -> tuple[float, float]:
-        """From 0 to 1/step: an automatic step has its largest eigenvalue there."""
-        return 0.0, 1 / self.epsilon
-
-    @property
-    def epsilon(self) -> float:
-        """The step as a number; the largest one of a schedule."""
-        return self.step.largest if isinstance(self.step, Schedule) else concrete("step", self.step)
-
-    @property
-    def mean_step(self) -> float:
-        """The step as a number; the mean of a schedule."""
-        return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
-
-    @property
-    def pace(self) -> float:
-        """The time of the flow that one iteration takes: √ε."""
-        return float(np.sqrt(self.mean_step))
-
-    def largest_gain(self, stop: ArrayLike) -> Any:
-        """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
-        found = super().largest_gain(stop)
-        return found * (self.epsilon / self.mean_step) if self.is_tuned else found
-
-    def update(self, k: int) -> Update:
-        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
-        momentum, lookahead, weight = self.coefficients(k)
-        # v is a sum of gradients, so that a step of zero pauses the run without stopping it
-        ratio = self.step_ratio(k)
-        return Update(momentum, ratio * lookahead, weight, ratio)
-
-    def step_ratio(self, k: int) -> float:
-        """Return the step of iteration k in units of ε."""
-        return self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
-
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        return iterates(self.update, self.epsilon * s, start)
-
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the iteration with "auto" as numbers; refuse it if it diverges there."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        largest = float(s.max(initial=0))
-        tuned = self
-        if self.step == "auto":
-            tuned = replace(self, step=1 / largest if largest > 0 else 1.0)
-        tuned = tuned._with_momentum(s)
-        tuned.check_convergence(largest)
-        return tuned
-
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the iteration tuned so that it still converges after removing any row."""
-        tuned = self.tuned_to(eigenvalues)
-        largest = float(np.max(eigenvalues, initial=0)) * scale
-        if self.step == "auto" and tuned.epsilon * largest >= tuned.limit:
-            return replace(self, step=1 / largest).tuned_to(eigenvalues)
-        return tuned
 
     def check_convergence(self, largest: float) -> None:
         """Raise a ValueError if the step is too long for the largest eigenvalue.
@@ -339,21 +236,175 @@ class Iteration(Stepped):
                 f"steps below {most} are stable: lower the peak, or make it shorter."
             )
 
+    def limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ at the end: those of least squares, or of the last iterate."""
+        if np.isinf(self.ends_at):
+            return super().limits(s)
+        end = np.array(self.ends_at)
+        return self._shrinkage(s, end), self._gain(s, end)
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        stops = iteration_numbers(np.minimum(t, self.ends_at))
+        return filtered(self.run, s, stops, 1.0)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        stops = iteration_numbers(np.minimum(t, self.ends_at))
+        return self.epsilon * filtered(self.run, s, stops, 0.0)
+
+    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
+        """Yield g and φ as :meth:`Filter.filters` does, all from one run where steps are run."""
+        last = stops.max() if stops.size else np.inf
+        if not self.runs_steps or np.isinf(last) or np.any(np.diff(stops) < 0):
+            yield from super().filters(s, stops, height)
+            return
+        values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
+        for part in slices(len(stops), height):
+            table = np.empty((len(stops[part]), 2, len(s)))
+            for row, value in zip(table, values, strict=False):
+                row[...] = value
+            yield table[:, 0].T, self.epsilon * table[:, 1].T
+
+
+class Recurrence(Iteration):
+    r"""An iteration that is given by its coefficients, see the head of this module.
+
+    A new one gives its coefficients, the flow it follows as its step shrinks, and the largest εs
+    for which it converges. Its first parameter is the step: a number, a schedule of
+    :mod:`stoptime.schedules`, or a function of k = 1, 2, ...
+    """
+
+    _checks: ClassVar[Checks] = {"step": unless("auto", scheduled(positive_number))}
+
+    @abstractmethod
+    def coefficients(self, k: int) -> Coefficients:
+        """Return momentum, lookahead and weight of iteration k = 1, 2, ..."""
+
+    @property
+    def has_momentum(self) -> bool:
+        """Whether any step has momentum; without it the iteration is gradient descent."""
+        return True
+
+    @property
+    def universal_guarantee(self) -> bool:
+        """Whether it is gradient descent: some stop then has at most twice the risk of ridge."""
+        return self.follows_flow and not self.has_momentum
+
+    @property
+    def time_power(self) -> int:  # type: ignore[override]
+        """2 with momentum, and 1 without."""
+        return 2 if self.has_momentum else 1
+
+    @property
+    def follows_flow(self) -> bool:
+        """Whether steps and momenta are constant."""
+        return not any(isinstance(value, Schedule) for value in vars(self).values())
+
+    @property
+    def runs_steps(self) -> bool:
+        """Whether there is momentum or a schedule; otherwise g is a power."""
+        return self.has_momentum or not self.follows_flow
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at; a power costs the same for any stop."""
+        return super().horizon if self.runs_steps else 10**12
+
+    @property
+    def pace(self) -> float:
+        """The time of the flow that one iteration takes: √ε with momentum, and ε without."""
+        return float(np.sqrt(self.mean_step)) if self.has_momentum else self.mean_step
+
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
+        if not self.is_tuned:
+            return np.full(np.shape(stop), np.inf)[()]
+        # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step
+        with np.errstate(over="ignore"):
+            gain = (self.pace * np.asarray(stop, np.float64)) ** self.time_power
+            return gain * (self.epsilon / self.mean_step)
+
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
+        momentum, lookahead, weight = self.coefficients(k)
+        # v is a sum of gradients, so that a step of zero pauses the run without stopping it
+        ratio = self.step_ratio(k)
+        return Update(momentum, ratio * lookahead, weight, ratio)
+
+    def step_ratio(self, k: int) -> float:
+        """Return the step of iteration k in units of ε."""
+        return self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
+
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
+        return iterates(self.update, self.epsilon * s, start)
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
+        """Return the iteration with "auto" as numbers; refuse it if it diverges there."""
+        s = nonnegative("eigenvalues", eigenvalues)
+        largest = float(s.max(initial=0))
+        tuned = self
+        if self.step == "auto":
+            tuned = self.with_params(step=1 / largest if largest > 0 else 1.0)
+        tuned = tuned._with_momentum(s)
+        tuned.check_convergence(largest)
+        return tuned
+
+    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
+        """Return the iteration tuned so that it still converges after removing any row."""
+        tuned = self.tuned_to(eigenvalues)
+        largest = float(np.max(eigenvalues, initial=0)) * scale
+        if self.step == "auto" and tuned.epsilon * largest >= tuned.limit:
+            return self.with_params(step=1 / largest).tuned_to(eigenvalues)
+        return tuned
+
     def _with_momentum(self, s: Array) -> Self:  # noqa: ARG002 - for methods whose momentum adapts
         return self
 
     def in_units_of(self, penalty: float) -> Self:
         """Return the iteration for eigenvalues divided by ``penalty``; stops stay the same."""
         if isinstance(self.step, Schedule):
-            return replace(self, step=self.step.times(penalty))
-        return replace(self, step=self.epsilon * penalty)
+            return self.with_params(step=self.step.times(penalty))
+        return self.with_params(step=self.epsilon * penalty)
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        if self.runs_steps:
+            return super()._shrinkage(s, t)
+        x = self.epsilon * s
+        k = iteration_numbers(t).astype(np.float64)
+        # a power of 1 - x would multiply its rounding by k
+        cases = [
+            (x < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
+            (x >= 0.5, lambda x, k: (1 - x) ** k),
+        ]
+        return piecewise(cases, x, k)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        if self.runs_steps:
+            return super()._gain(s, t)
+        x = self.epsilon * s
+        k = iteration_numbers(t).astype(np.float64)
+        cases = [
+            (x == 0, lambda _, k: k),
+            ((x > 0) & (x < 0.5), lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
+            (x >= 0.5, lambda x, k: (1 - (1 - x) ** k) / x),
+        ]
+        return self.epsilon * piecewise(cases, x, k)
+
+
+def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
+    """Return the method tuned so that it still converges after removing any row."""
+    if isinstance(method, Iteration):
+        return method.tuned_without_rows(eigenvalues, scale)
+    return method.tuned_to(eigenvalues)
 
 
 @lru_cache(maxsize=64)
 def _growth(method: Iteration, largest: float) -> float:
     """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
     grown = 0.0
-    run = method.run(largest * GROWTH_POINTS, np.array(1.0))
+    # eigenvalues that lie as densely at both ends as the oscillations of polynomials
+    shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
+    run = method.run(largest * shares, np.array(1.0))
     with np.errstate(over="ignore", invalid="ignore"):
         for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
             grown = max(grown, float(np.abs(g).max()))

@@ -10,11 +10,17 @@ import numpy as np
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    AveragedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+)
 from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
@@ -23,25 +29,46 @@ from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean_class
 
-FLOWS = (GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow)
-CONTINUOUS = (Ridge, *FLOWS, IteratedRidge, Butterworth)
-METHODS: dict[str, type[Method]] = {cls.name: cls for cls in CONTINUOUS}
+
+def _by_name(*classes: type[Method]) -> dict[str, type[Method]]:
+    return {cls.name: cls for cls in classes}
+
+
+METHODS = _by_name(
+    Ridge,
+    GradientFlow,
+    AcceleratedFlow,
+    HeavyBallFlow,
+    CriticalFlow,
+    IteratedRidge,
+    Butterworth,
+)
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
-STEPPED = (GradientDescent, Nesterov, HeavyBall, NuMethod, ConjugateGradient, HighResolutionFlow)
-ITERATIONS: dict[str, type[Method]] = {cls.name: cls for cls in (*STEPPED, SpectralCutoff)}
+ITERATIONS = _by_name(
+    GradientDescent,
+    Nesterov,
+    HeavyBall,
+    NuMethod,
+    ConjugateGradient,
+    HighResolutionFlow,
+    SpectralCutoff,
+)
 """The methods with a step by their names: the iterations, the flow that models one of them, and
 spectral cut-off, whose stops are whole numbers too."""
 
-ADAPTIVE: dict[str, type[Method]] = {cls.name: cls for cls in (Adam, AdamW, RMSProp, AdaGrad)}
+ADAPTIVE = _by_name(Adam, AdamW, RMSProp, AdaGrad)
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
-MORE = (SGD, Decayed, Averaged, OptimalIteration, HighResolutionAcceleratedFlow)
-WRITABLE = ALL_METHODS | {cls.name: cls for cls in MORE}
+ALIASES: dict[str, type[Method]] = {"nesterov-flow": AcceleratedFlow}
+"""Other names that are accepted wherever the name of a method is."""
+WRITABLE = ALL_METHODS | _by_name(
+    SGD, Decayed, Averaged, AveragedFlow, OptimalIteration, HighResolutionAcceleratedFlow
+)
 """The methods that can be written to a file: also those that are not found by a name."""
 
-FAMILY: tuple[Method, ...] = (Ridge(), GradientFlow(), CriticalFlow())
+FAMILY: tuple[Filter, ...] = (Ridge(), GradientFlow(), CriticalFlow())
 """Methods that cover signals of every smoothness, to be chosen among with one factorisation."""
 
 
@@ -58,20 +85,22 @@ def get_methods(method: str | Method | Sequence[str | Method]) -> list[Method]:
 def get_method(method: str | Method | type[Method]) -> Method:
     """Return the method of that name with its default parameters; a method is returned as it is.
 
-    The names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``.
+    The names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``; "nesterov-flow" is
+    accepted for "accelerated-flow".
 
     Examples
     --------
-    >>> get_method("nesterov-flow")
+    >>> get_method("accelerated-flow")
     AcceleratedFlow(friction=3.0)
     """
     if isinstance(method, Method | type):
         return instance_of(method, Method)
     given: Any = method  # callers without types give anything
-    if not isinstance(given, str) or given not in ALL_METHODS:
-        hint = did_you_mean_class(method, ALL_METHODS) or "."
+    known = ALL_METHODS | ALIASES
+    if not isinstance(given, str) or given not in known:
+        hint = did_you_mean_class(method, known) or "."
         raise ValueError(f"Unknown method {method!r}{hint} Choose one of {', '.join(ALL_METHODS)}.")
-    return ALL_METHODS[given]()
+    return known[given]()
 
 
 def as_content(value: Any) -> Any:
@@ -100,5 +129,6 @@ def from_content(content: Any) -> Any:
     if not isinstance(content, dict):
         return content
     given = {name: from_content(value) for name, value in content.items()}
-    kind = WRITABLE[given.pop("name")] if "name" in given else SCHEDULES[given.pop("schedule")]
+    known = WRITABLE | ALIASES
+    kind = known[given.pop("name")] if "name" in given else SCHEDULES[given.pop("schedule")]
     return kind(**given)

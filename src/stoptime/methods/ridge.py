@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Method
+from stoptime.methods.base import Checks, Complex, Filter
 from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
 
 
+class SumOfRidges(Filter):
+    """A filter that is a sum of a few ridges, so that leave-one-out takes few systems a stop."""
+
+    @abstractmethod
+    def ridges(self, stops: Array) -> tuple[Complex, Complex]:
+        r"""Return penalties and weights of the ridges, both of shape (n_ridges, n_stops).
+
+        .. math:: g(s, t) = \mathrm{Re}\sum_k \omega_k\,\frac{\lambda_k}{\lambda_k + s}
+
+        Of two conjugate penalties only one is returned, with the weight of both. The stops are
+        positive and finite.
+        """
+
+
 @dataclass(frozen=True)
-class Ridge(Method):
+class Ridge(SumOfRidges):
     r"""Ridge regression with penalty 1/t.
 
     .. math:: g(s, t) = 1 / (1 + t s)
@@ -23,11 +38,9 @@ class Ridge(Method):
     """
 
     name: ClassVar[str] = "ridge"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
-    qualification: ClassVar[float] = 1.0
     scale_free: ClassVar[bool] = True
-    gcv_is_consistent: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
     universal_guarantee: ClassVar[bool] = True
     """Ridge is the method that all others are compared with."""
@@ -41,9 +54,10 @@ class Ridge(Method):
         # equals t/(1 + ts), arranged so that neither ts nor 1/t overflows
         return early / (1 / late + early * s)
 
-    def ridges(self, stops: Array) -> tuple[Array, Array]:
+    def ridges(self, stops: Array) -> tuple[Complex, Complex]:
         """Return the penalty of every stop, with weight one."""
-        return 1 / stops[None], np.ones((1, len(stops)))
+        penalties = (1 / stops[None]).astype(np.complex128)
+        return penalties, np.ones_like(penalties)
 
 
 def whole_times(name: str, value: object, most: int | None = None) -> int:
@@ -56,7 +70,7 @@ def whole_times(name: str, value: object, most: int | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class IteratedRidge(Method):
+class IteratedRidge(Filter):
     r"""Ridge regression applied again and again to its own residuals, q times in all.
 
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
@@ -80,18 +94,13 @@ class IteratedRidge(Method):
 
     times: int = 2
     name: ClassVar[str] = "iterated-ridge"
-    order: ClassVar[int] = 1
+    time_power: ClassVar[int] = 1
     oscillates: ClassVar[bool] = False
     scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
     """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
     _checks: ClassVar[Checks] = {"times": whole_times}
-
-    @property
-    def qualification(self) -> float:  # type: ignore[override]
-        """The number of times."""
-        return float(self.times)
 
     def settled_at(self, s: float, level: float) -> float:
         """Return the stop at which the shrinkage has fallen to level."""

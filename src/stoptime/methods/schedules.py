@@ -21,12 +21,17 @@ from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 
 __all__ = [
-    "Computed", "Constant", "Cosine", "Linear", "Listed", "OneCycle", "Polynomial", "Schedule",
+    "Computed",
+    "Constant",
+    "Cosine",
+    "Linear",
+    "Listed",
+    "OneCycle",
+    "Polynomial",
+    "Schedule",
     "StepDecay",
-]  # fmt: skip
+]
 
-RUN_OUT = 1e-3  # of the peak: a run whose last step is smaller ends with its schedule
-NO_STEP = 1e-20  # of the peak: a smaller step moves nothing in floating point
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 
 
@@ -83,7 +88,8 @@ class Schedule:
     @property
     def length(self) -> float:
         """The iterations of a run that ends with the schedule; infinity where it can go on."""
-        return self.total if self.last <= RUN_OUT * self.largest else np.inf
+        # a thousandth of the largest step moves little more
+        return self.total if self.last <= 1e-3 * self.largest else np.inf
 
     def __str__(self) -> str:
         return f"{type(self).__name__} up to {self.largest:.3g}"
@@ -164,9 +170,9 @@ class StepDecay(Warmed):
 
     def __post_init__(self) -> None:
         positive_number("factor", self.factor, high=1.0)
-        drops = int(np.ceil(np.log(NO_STEP) / np.log(self.factor)))
+        drops = int(np.ceil(np.log(1e-20) / np.log(self.factor)))
         length = whole_number("every", self.every, least=1) * drops
-        object.__setattr__(self, "total", self.warmup + length)
+        object.__setattr__(self, "total", whole_number("warmup", self.warmup) + length)
         super().__post_init__()
 
     def _after(self, j: Array) -> Array:
@@ -235,8 +241,7 @@ class Cosine(Warmed):
     warmup: int = 0
 
     def _share(self, x: Array) -> Array:
-        # a squared cosine is exactly one at the start, and has no cancellation near the end
-        return np.where(x < 1, np.cos(np.pi * x / 2) ** 2, 0.0)
+        return _half_wave(x)
 
 
 @dataclass(frozen=True)
@@ -273,8 +278,8 @@ class OneCycle(Schedule):
         # torch counts from zero, and its peak lies between two iterations
         j = np.minimum(k - 1, self.total - 1)
         top = self.rise * self.total - 1
-        up = _cosine(start, self.peak, j / top)
-        down = _cosine(self.peak, end, (j - top) / (self.total - 1 - top))
+        up = self.peak + (start - self.peak) * _half_wave(j / top)
+        down = end + (self.peak - end) * _half_wave((j - top) / (self.total - 1 - top))
         return np.where(j <= top, up, down)
 
 
@@ -336,9 +341,10 @@ class Computed(Schedule):
         return Listed(self.values[:-1]).times(factor)
 
 
-def _cosine(first: float, last: float, x: Array) -> Array:
-    """Return the values of a cosine that goes from ``first`` to ``last`` while x goes to one."""
-    return np.asarray(last + (first - last) / 2 * (1 + np.cos(np.pi * x)))
+def _half_wave(x: Array) -> Array:
+    """Return half a period of a cosine, which falls from 1 at x = 0 to 0 at x = 1."""
+    # a squared cosine is exactly one at the start, and has no cancellation near the end
+    return np.where(x < 1, np.cos(np.pi * x / 2) ** 2, 0.0)
 
 
 def scheduled(check: Callable[[str, object], float]) -> Callable[[str, object], float | Schedule]:

@@ -4,17 +4,16 @@ The decay of an accelerated flow is the normalised Bessel function
 
 .. math:: \Lambda_\nu(u) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u) = {}_0F_1(; \nu+1; -u^2/4).
 
-Three routes cover :math:`u \ge 0`. Up to 0.4 of the first zero its *logarithm* has a power series
-with coefficients of one sign (Rayleigh's sums over the zeros), so both :math:`\Lambda` and
-:math:`1-\Lambda` keep full relative accuracy. Far out, Hankel's expansion keeps the phase exact
-where library routines lose it. In between SciPy is accurate.
+Up to 0.4 of the first zero its *logarithm* has a power series with coefficients of one sign
+(Rayleigh's sums over the zeros), so both :math:`\Lambda` and :math:`1-\Lambda` keep full relative
+accuracy. Beyond, SciPy is accurate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
-from math import cos, exp, factorial, gamma, lgamma, log, pi, sin, sqrt
+from math import exp, factorial, gamma, lgamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +23,8 @@ from stoptime.support.arrays import Array
 
 Formula = Callable[..., Array]
 
-RAYLEIGH_TERMS = 22
-RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k, below 1e-17
-HANKEL_START = 25.0  # the expansion's smallest term is about exp(-2u)
-DIED_OUT = 1e150  # at which every oscillation has died out
-J1_REACH = 1e3  # up to here SciPy's j1 is as accurate as the expansion, and faster
-LARGEST_GAMMA_ARGUMENT = 170.0
-LEAST_ORDER = -0.4995  # nearer to -1/2 SciPy 1.12 loses up to six digits of J
-OSCILLATOR_TERMS = 28  # of a series in two roots of at most 2: 2^26/28! is below the rounding
+RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k
+RAYLEIGH_TERMS = 22  # which fall below 1e-17
 
 
 @lru_cache(maxsize=256)
@@ -52,29 +45,29 @@ def series_reach(nu: float) -> float:
     return RAYLEIGH_REACH * sqrt(4 * (nu + 1) * late / later)
 
 
-def _log_decay_over_square(nu: float, u: Array) -> Array:
-    r"""Return :math:`-\log\Lambda_\nu(u)/u^2` for u within :func:`series_reach`."""
-    x = u * u / (4 * (nu + 1))
-    return _horner(rayleigh_coefficients(nu), x) / (4 * (nu + 1))
+def log_decay(nu: float, square: Array) -> Array:
+    r"""Return :math:`-\log\Lambda_\nu(u)/u^2` for u² within :func:`series_reach`, of any sign."""
+    total = np.zeros_like(square)
+    for coefficient in reversed(rayleigh_coefficients(nu)):
+        total = total * (square / (4 * (nu + 1))) + coefficient
+    return total / (4 * (nu + 1))
 
 
 def bessel_decay(nu: float, u: Array) -> Array:
     r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
-    u = np.minimum(u, DIED_OUT)  # t√s may overflow, and infinity has no cosine
+    u = np.minimum(u, 1e150)  # t√s may overflow, and SciPy has no value at infinity
     near = u <= series_reach(nu)
-    far = u >= (J1_REACH if nu == 1 else _hankel_start(nu))
     cases = [
-        (near, lambda v: np.exp(-v * v * _log_decay_over_square(nu, v))),
-        (~near & ~far, lambda v: _scipy_decay(nu, v)),
-        (far, lambda v: _hankel(nu, v)),
+        (near, lambda v: np.exp(-v * v * log_decay(nu, v * v))),
+        (~near, lambda v: _scipy_decay(nu, v)),
     ]
     return piecewise(cases, u)
 
 
-def bessel_gain(nu: float, u: Array) -> Array:
-    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u within :func:`series_reach`."""
-    slope = _log_decay_over_square(nu, u)
-    return np.asarray(slope * special.exprel(-u * u * slope))
+def bessel_gain(nu: float, square: Array) -> Array:
+    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u² within :func:`series_reach`, of any sign."""
+    slope = log_decay(nu, square)
+    return np.asarray(slope * special.exprel(-square * slope))
 
 
 def bessel_reach(nu: float, level: float) -> float:
@@ -85,60 +78,17 @@ def bessel_reach(nu: float, level: float) -> float:
 
 
 def _scipy_decay(nu: float, u: Array) -> Array:
-    if nu == 1:
-        return np.asarray(special.j1(u) * (2 / u))
-    if nu < LEAST_ORDER:
-        # the recurrence in the order, downwards, from two positive orders
-        slope = u * u / (4 * (nu + 1) * (nu + 2))
-        return _scipy_decay(nu + 1, u) - slope * _scipy_decay(nu + 2, u)
-    wave = special.jv(nu, u)
-    if nu > LARGEST_GAMMA_ARGUMENT:
-        with np.errstate(divide="ignore"):  # log 0 = -inf is right where J underflows
-            exponent = lgamma(nu + 1) + nu * np.log(2 / u) + np.log(np.abs(wave))
-        return np.asarray(np.sign(wave) * np.exp(exponent))
-    return _normalise(nu, u, wave)
-
-
-def _normalise(nu: float, u: Array, wave: Array) -> Array:
+    # j1 is several times faster than jv. It loses digits with u, but fewer than the rounding of the
+    # phase t√s does.
+    wave = special.j1(u) if nu == 1 else special.jv(nu, u)
     # two half powers: the whole power may underflow before it meets the large gamma function
     half_power = (2 / u) ** (nu / 2)
-    return (gamma(nu + 1) * half_power) * (half_power * wave)
+    return np.asarray((gamma(nu + 1) * half_power) * (half_power * wave))
 
 
-@lru_cache(maxsize=256)
-def _hankel_coefficients(nu: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    r"""Return the coefficients of P in powers of :math:`-1/u^2`, and those of :math:`uQ`."""
-    terms = [1.0]
-    for k in range(int(2 * HANKEL_START) - 1):
-        terms.append(terms[-1] * ((4 * nu * nu - (2 * k + 1) ** 2) / (8 * (k + 1))))
-    return tuple(terms[0::2]), tuple(terms[1::2])
-
-
-def _hankel_start(nu: float) -> float:
-    """Return the u from which on the expansion is used; its scale must not overflow."""
-    return HANKEL_START + nu * nu / 2 if nu <= LARGEST_GAMMA_ARGUMENT else np.inf
-
-
-def _hankel(nu: float, u: Array) -> Array:
-    # Coefficients and powers are scaled so that neither overflows: the scale is at most one.
-    start = _hankel_start(nu)
-    scale = start / u
-    p, q = _hankel_coefficients(nu)
-    even = _alternating([c / start ** (2 * k) for k, c in enumerate(p)], scale)
-    odd = _alternating([c / start ** (2 * k + 1) for k, c in enumerate(q)], scale) * scale
-    shift = (nu / 2 + 0.25) * pi
-    a, b = cos(shift), sin(shift)
-    # The addition theorem avoids the rounding of u - shift in even·cos(u - shift) - odd·sin(...).
-    wave = np.cos(u) * (a * even + b * odd) + np.sin(u) * (b * even - a * odd)
-    return _normalise(nu, u, np.sqrt(2 / (pi * u)) * wave)
-
-
-def _alternating(coefficients: list[float], scale: Array) -> Array:
-    """Sum ``(-1)^k c_k scale^(2k)`` down to the smallest term: the series diverges after it."""
-    sizes = np.abs(coefficients)
-    negligible = np.flatnonzero(sizes < 1e-18)
-    count = int(negligible[0]) if negligible.size else int(np.argmin(sizes)) + 1
-    return _horner(coefficients[:count], -scale * scale)
+def critical_phase(level: float) -> float:
+    """Return the u with (1 + u)exp(-u) = level, for critically damped directions."""
+    return float(-special.lambertw(-level / np.e, -1).real - 1)
 
 
 # An oscillator with stiffness s, damping γ and frequency ω, released from rest. It oscillates where
@@ -181,13 +131,14 @@ def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
 
 def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
     # The gain is t² times the divided difference of exp at 0 and both roots -γt ± iωt. Its series
-    # has symmetric polynomials of the roots, whose recurrence needs neither root.
+    # has symmetric polynomials of the roots, whose recurrence needs neither root. Both roots are at
+    # most 2, so that 28 terms are enough: 2^26/28! is below the rounding.
     roots_sum = -2 * gamma * t
     roots_product = t * s * t
     before = np.zeros_like(t)
     term = np.ones_like(t)
     total = term / 2
-    for n in range(3, OSCILLATOR_TERMS):
+    for n in range(3, 28):
         term, before = roots_sum * term - roots_product * before, term
         total += term / factorial(n)
     return t * (t * total)
@@ -198,15 +149,6 @@ def _slow_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
     return np.asarray(
         t / (gamma + omega) * (special.exprel(-d) - np.exp(-d) * special.exprel(-2 * omega * t))
     )
-
-
-def _horner(coefficients: Iterable[float], x: Array) -> Array:
-    """Sum ``c_k x^k``, lowest power first."""
-    total = np.zeros_like(x)
-    for coefficient in reversed(tuple(coefficients)):
-        total *= x
-        total += coefficient
-    return total
 
 
 def piecewise(cases: list[tuple[NDArray[np.bool_], Formula]], *arguments: Array) -> Array:

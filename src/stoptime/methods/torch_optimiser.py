@@ -11,16 +11,13 @@ from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Decayed
 from stoptime.methods.base import Method
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.schedules import LONGEST_SEARCH, Listed, Schedule
 from stoptime.support.checks import positive_number, whole_number
 
 OPTIONS = ("lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize")
 # AdamW is a kind of Adam in torch, so it comes first
 TORCH_ADAPTIVE: Any = {"AdamW": AdamW, "Adam": Adam, "RMSprop": RMSProp, "Adagrad": AdaGrad}
-WITHOUT_COUNTERPART = (
-    "weight_decay", "amsgrad", "centered", "momentum", "lr_decay", "initial_accumulator_value",
-    "maximize",
-)  # fmt: skip
 
 
 def from_torch(
@@ -96,7 +93,7 @@ def from_torch(
     lrs, momenta = _recorded(optimizer, scheduler, length)
     step = _as_schedule([scale * lr for lr in lrs])
     momentum = _as_schedule(momenta)
-    method: Method
+    method: Iteration
     if options["nesterov"] or options["dampening"]:
         method = SGD(step, momentum, options["dampening"], bool(options["nesterov"]))
     else:
@@ -114,7 +111,9 @@ def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method
         kind = "AdamW"
     method = TORCH_ADAPTIVE[kind]
     names = method().get_params()
-    extra = [key for key in WITHOUT_COUNTERPART if key not in names and given.get(key)]
+    special = ["weight_decay", "amsgrad", "centered", "momentum", "maximize"]
+    special += ["lr_decay", "initial_accumulator_value"]
+    extra = [key for key in special if key not in names and given.get(key)]
     if extra:
         named = ", ".join(f"{key}={given[key]}" for key in extra)
         raise ValueError(f"st.{method.__name__} has no counterpart of {named}: leave it out.")

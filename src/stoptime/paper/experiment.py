@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stoptime.support import plots
+from stoptime.show import plots
 from stoptime.support.files import atomic
 
 if TYPE_CHECKING:

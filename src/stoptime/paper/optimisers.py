@@ -11,9 +11,9 @@ from stoptime.methods.adaptive import Adam
 from stoptime.methods.registry import get_method
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paths import Path, draw
+from stoptime.show import plots
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
-from stoptime.support import plots
 from stoptime.support.arrays import Array, Floats
 from stoptime.theory import stochastic
 

@@ -8,7 +8,7 @@ from stoptime.bounds.products import best_guarantees, hardest_spectrum
 from stoptime.methods.conjugate_gradient import conjugate_gradients, ritz_gain
 from stoptime.methods.iterations import GradientDescent, Nesterov, NuMethod
 from stoptime.paper.experiment import Experiment
-from stoptime.support import plots
+from stoptime.show import plots
 from stoptime.support.arrays import Array
 
 PRODUCTS_CONDITION = 1000.0  # the largest eigenvalue over the best penalty

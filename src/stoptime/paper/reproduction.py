@@ -11,6 +11,8 @@ import numpy as np
 
 from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
 from stoptime.bounds.heavy_ball_plan import make_plan
+from stoptime.methods.iterations import as_iteration
+from stoptime.methods.recurrence import Recurrence
 
 from stoptime.bounds.summary import (  # isort: skip
     BEST_STOP, ONE_STOP, TABLE_CONDITION_NUMBERS, BoundsRow, BoundsTable, Claim, claims,
@@ -18,13 +20,12 @@ from stoptime.bounds.summary import (  # isort: skip
 )  # fmt: skip
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
-from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.paper.optimisers import adaptive_paths, batch_sizes
 from stoptime.paper.products import price_of_products
 from stoptime.paper.sharp_constant import sharp_constant
-from stoptime.support import plots
+from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
 from stoptime.support.wording import rounded_up
@@ -55,14 +56,19 @@ SOURCES = (  # the statement of the paper that a constant belongs to, by how its
     ("heavy-ball flow / ridge", "Lemma: risk inflation for heavy ball flow"),
     ("critically damped flow / ridge", "arXiv 2201.05405, stated as 1.035"),
 )
-ORDER = ("nesterov-flow", "heavy-ball-flow", "gradient-flow", "ridge")  # as in the paper's legends
+ORDER = (
+    "accelerated-flow",
+    "heavy-ball-flow",
+    "gradient-flow",
+    "ridge",
+)  # as in the paper's legends
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.
 MARKERS = {0.5: ("o", "#D55E00"), 0.25: ("^", "#E69F00"), 0.125: (".", "#0072B2")}
 LAST_TIME = 24.0
 EIGENVALUE = 0.5
 RUNS = 500
 ITERATES = 60
-COMPARED: dict[str, tuple[GradientFlow | AcceleratedFlow | HeavyBallFlow, Iteration]] = {
+COMPARED: dict[str, tuple[GradientFlow | AcceleratedFlow | HeavyBallFlow, Recurrence]] = {
     "gradient descent": (GradientFlow(), GradientDescent()),
     "Nesterov": (AcceleratedFlow(), Nesterov()),
     "heavy ball": (HeavyBallFlow(0.3), HeavyBall(momentum=0.8)),
@@ -97,7 +103,7 @@ def dense_signal() -> Array:
 def paper_curves(eigenvalues: Array) -> dict[str, RiskCurve]:
     """Return the exact risk of the four methods of the paper, at t = 1/λ or t = 1/√λ."""
     known: dict[str, Any] = {"signal": dense_signal(), "noise": 1.0, "n_samples": N_SAMPLES}
-    stops = {name: INVERSE_PENALTIES ** (1 / METHODS[name].order) for name in ORDER}
+    stops = {name: INVERSE_PENALTIES ** (1 / METHODS[name].time_power) for name in ORDER}
     return {name: risk(name, stops[name], eigenvalues=eigenvalues, **known) for name in ORDER}
 
 
@@ -169,7 +175,7 @@ def calibration_tradeoff() -> Experiment:
     c = np.unique([*np.geomspace(0.3, 12, 90), 0.790875, 1.0, 5.0002])
     errors = {}
     for flow in (GradientFlow(), AcceleratedFlow()):
-        stops = c ** (1 / flow.order)
+        stops = c ** (1 / flow.time_power)
         errors[flow.name] = [guarantee(flow, stop).parameter_error for stop in stops.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     plots.calibration(c, errors, ax=ax)
@@ -219,7 +225,7 @@ def _gaps(ax: Axes) -> Rows:
         gaps = []
         for pace in paces.tolist():
             k = np.arange(1, round(6 / pace) + 1)
-            g = flow.as_iteration(pace**flow.order).shrinkage(s, k)
+            g = as_iteration(flow, pace**flow.time_power).shrinkage(s, k)
             gaps.append(float(np.abs(g - flow.shrinkage(s, pace * k)).max()))
             rows.append(("gap", label, pace, gaps[-1], "", ""))
         ax.loglog(paces, gaps, "o-", color=plots.COLORS[flow.name], ms=4, linewidth=1, label=label)
@@ -259,7 +265,7 @@ def _risks(ax: Axes) -> Rows:
     return rows
 
 
-def _losses(method: Iteration, X: Array, responses: Array, beta: Array) -> Array:
+def _losses(method: Recurrence, X: Array, responses: Array, beta: Array) -> Array:
     """Run the iteration on all responses; return squared distances from β, (iterates + 1, runs)."""
     point = np.zeros((X.shape[1], responses.shape[1]))
     move = np.zeros_like(point)

@@ -10,7 +10,7 @@ from stoptime.bounds.games import Solution, estimated_game
 from stoptime.bounds.summary import estimated_heavy_ball, heavy_ball_theorem
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.paper.experiment import Experiment, Rows
-from stoptime.support import plots
+from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.wording import rounded_up
 from stoptime.theory.calibration import Calibration, calibrate

@@ -1,151 +1,134 @@
-"""Whether squares of the data stay in range, and how accurate a factorisation is."""
+"""How accurate a spectrum is, and whether the scale of the data is one that can be squared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import EPS, Floats, like, on_host
+from stoptime.methods.base import Filter
+from stoptime.support.arrays import EPS, Array, Floats
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.dense import DenseData
+    from stoptime.methods.base import Method
 
-Varies = Callable[[NDArray[np.bool_]], Any]
-
-GRAM_TOLERANCE = {"float64": 1e-10, "float32": 1e-8}  # the latter is less than rounding
-"""Relative error of the coefficients up to which a product XᵀX or XXᵀ is trusted."""
-
-RESCALE = "Rescale it, for example with StandardScaler."
-MEAN_ULPS = 4.0  # in units of eps·|mean|: a column that varies less is constant
-
-
-def check_range(name: str, powers: Any, varies: bool | Varies, room: float = 1.0) -> None:
-    """Raise a ValueError if mean squares overflow, or underflow in a column that varies."""
-    # powers has one entry for each column, or is one number if columns are not known; varies says
-    # whether they vary, or is a function of a mask of columns; room is a factor for later products
-    powers = np.atleast_1d(powers)
-    info = np.finfo(powers.dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # eigenvalues are at most the sum, so that they do not overflow either
-        finite = np.isfinite(room * powers.sum())
-    if not finite:
-        where = _place(powers, np.where(np.isnan(powers), np.inf, powers))
-        raise ValueError(f"{name} is too large: squares of its entries overflow {where}. {RESCALE}")
-    # mean squares below tiny/eps have lost digits, because some of their terms are subnormal
-    small = powers < room * float(info.tiny / info.eps)
-    if small.any():
-        lost = np.zeros_like(small)
-        lost[small] = varies(small) if callable(varies) else varies
-        if lost.any():
-            where = _place(powers, lost)
-            raise ValueError(
-                f"{name} is too small: squares of its entries underflow {where}. {RESCALE}"
-            )
-
-
-def _place(powers: Floats, fault: Floats | NDArray[np.bool_]) -> str:
-    column = f", first in column {int(np.argmax(fault))}" if len(powers) > 1 else ""
-    return f"in {powers.dtype}{column}"
-
-
-def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary by no more than the rounding of their mean."""
-    rounding = MEAN_ULPS * np.finfo(power.dtype).eps * np.abs(mean)
-    return np.asarray(power <= rounding * rounding)
-
-
-def entries_vary(
-    values: Any, means: Any, shares: Any, columns: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Tell which of these columns, whose mean squares are small, have small entries that vary."""
-    weights = on_host(shares)
-    present = weights > 0
-    centre = on_host(means)[columns]
-    info = np.finfo(centre.dtype)
-    distances = np.abs(on_host(values[:, like(values, columns)]) - centre)
-    spread = distances.max(axis=0, initial=0, where=present[:, None])
-    # a constant column of ordinary size may differ from its rounded mean: that is no underflow
-    tiny = spread < np.sqrt(info.tiny / info.eps / weights[present].min(initial=1))
-    return np.asarray(tiny & (spread > MEAN_ULPS * info.eps * np.abs(centre)))
-
-
-def reach(data: DenseData, s: Floats, first: int, response: Floats, powers: Floats) -> float:
-    """Return the gain up to which coefficients from this product keep ``GRAM_TOLERANCE``.
-
-    The eigenvalues ``s`` are ascending, and the ``first`` of them lie below the rank cut.
-    """
-    if first == len(s):
-        return np.inf
-    largest = float(s[-1])
-    # eigenvalues are off by about εL, which changes φz by the relative amount εL·min(1/s, φ)
-    error = EPS * largest
-    furthest = np.inf
-    if error > data.tolerance * float(s[first]):
-        furthest = data.tolerance / error
-    # dropping directions is harmless if X maps them to rounding errors; otherwise it costs φ|z|, to
-    # be compared with coefficients of at least min(φ, 1/L)‖z‖: then no stop may be early enough
-    share = _share_of_dropped(data, s, first, response) if first else 0.0
-    if share > data.tolerance:
-        return 0.0
-    loss = largest * share
-    dropped = data.tolerance / loss if loss > 0 else np.inf
-    return float(min(furthest, dropped, reach_of_columns(data, powers)))
-
-
-def reach_of_columns(data: DenseData, powers: Floats) -> float:
-    """Return the gain up to which columns too small to be resolved are not learned anyway."""
-    hidden = float(powers[_unresolved(data, powers)].max(initial=0))
-    return data.tolerance / hidden if hidden > 0 else np.inf
-
-
-def _share_of_dropped(data: DenseData, s: Floats, first: int, response: Floats) -> float:
-    """Return the largest share of a response in dropped directions that X does not annihilate."""
-    real = np.sqrt(s[:first]) > data.rounding * np.sqrt(s[-1])
-    if not real.any():
-        return 0.0
-    # only shares count, and scaled squares do not overflow
-    response = response / (np.abs(response).max(initial=0) or 1.0)
-    lost = np.linalg.norm(response[:first][real], axis=0)
-    total = np.linalg.norm(response, axis=0)
-    # a share is never known better than to rounding, even if the computed one is zero
-    lost = np.maximum(lost, EPS * total)
-    return float(np.max(lost / np.where(total > 0, total, 1), initial=0))
-
-
-def _unresolved(data: DenseData, powers: Floats) -> NDArray[np.bool_]:
-    """Tell which columns vary, but too little compared with the largest to be resolved."""
-    return np.asarray((powers > 0) & (powers <= data.rounding**2 * powers.max(initial=0)))
-
-
-def lost_columns(data: DenseData, residuals: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return the columns too small to be resolved, and what each explains of some residuals."""
-    lost = np.flatnonzero(_unresolved(data, data._by_svd[1]))
-    weights = np.asarray(on_host(data.shares), np.float64)
-    X = np.asarray(on_host(data.X[:, like(data.X, lost)]), np.float64)
-    if data.fit_intercept:
-        X = X - weights @ X
-    # in units of the largest entry, because squares of small ones underflow
-    X = X / np.abs(X).max(axis=0)
-    explained = ((weights[:, None] * X).T @ residuals) ** 2 / (weights @ X**2)[:, None]
-    return lost, explained.mean(axis=1)
+SAFETY = 8.0  # factor over a typical rounding error
+TRUSTED = {"float64": 1e-10, "float32": 1e-8}  # the latter is less than rounding to float32
+"""Relative error of the coefficients up to which products of X with itself are trusted."""
+WARNED = 1e-6  # relative error of the coefficients that causes a warning
+SCALES = 1e-100, 1e100  # root mean squares of columns between these can be squared and multiplied
+MEAN_ROUNDINGS = 4.0  # in units of eps·|mean|: a column that varies less is constant
 
 
 class ReachError(ValueError):
     """The data cannot be factored as far as these stops."""
 
 
-def check_columns(data: DenseData, powers: Floats, max_gain: float) -> None:
-    """Raise a ReachError if the stop is so late that an unresolved column would be learned."""
-    most = reach_of_columns(data, powers)
-    if max_gain > most:
-        lost = _unresolved(data, powers)
-        small, large = np.sqrt([powers[lost].min(), powers.max()])
-        raise ReachError(
-            f"Columns of X differ too much in scale ({small:.3g} and {large:.3g}; column "
-            f"{int(np.argmax(lost))} is the first that is too small to be resolved). Rescale "
-            "them, for example with StandardScaler, or stop earlier: paths are accurate up to a "
-            f"gain of {most:.3g}, about the reciprocal of a penalty."
-        )
+class Accuracy(Protocol):
+    """What is known about the error of the paths that are drawn from a spectrum."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every eigenvalue is known."""
+
+    @property
+    def gain(self) -> float:
+        """The gain φ, about 1/penalty, up to which paths of ridge are accurate."""
+
+    def errors(self, method: Method, stops: Array) -> Array:
+        """Return the relative error of the coefficients of a tuned method at each stop."""
+
+    def reaches(self, method: Method, stops: Array) -> bool:
+        """Tell whether the path of a method is accurate at all these stops."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    r"""Rounding errors of a spectrum of all eigenvalues s, of which L is the largest.
+
+    .. math:: \varepsilon L\min(1/s, \varphi) + \rho\max(1, \varphi L) + h\varphi
+
+    is the typical relative error of the coefficients at the gain φ. A product of X with itself
+    moves eigenvalues by about εL, the ``unit``, and ``worst`` is εL/s; ``dropped`` is the ρ, the
+    share of the response in directions below the rank cut that X does not annihilate; ``hidden`` is
+    the h, the mean square of columns too small to be resolved beside the others.
+    """
+
+    unit: float = 0.0
+    worst: float = 0.0
+    largest: float = 0.0
+    dropped: float = 0.0
+    hidden: float = 0.0
+    tolerance: float = TRUSTED["float64"]
+    is_accepted: bool = False  # whether the user has asked for products, and needs no warning
+
+    complete: ClassVar[bool] = True
+
+    @property
+    def gain(self) -> float:
+        """The largest gain at which no term exceeds the tolerance."""
+        if self.dropped > self.tolerance:
+            return 0.0
+        # each term is at most the tolerance up to the tolerance over its slope
+        slopes = [self.dropped * self.largest, self.hidden]
+        if self.worst > self.tolerance:
+            slopes.append(self.unit)
+        steepest = max(slopes)
+        return self.tolerance / steepest if steepest > 0 else np.inf
+
+    def errors(self, method: Method, stops: Array) -> Array:
+        """Return the sum of the three terms, times a factor of safety."""
+        gain = np.asarray(largest_gain(method, stops), np.float64)
+        error = np.minimum(self.worst, self.unit * gain) if self.unit else 0 * (gain > 0)
+        if self.hidden:
+            error = error + self.hidden * gain
+        if self.dropped:
+            error = error + self.dropped * np.maximum(1, gain * self.largest)
+        return np.asarray(SAFETY * error)
+
+    def reaches(self, method: Method, stops: Array) -> bool:
+        """Tell whether the largest gain is within the tolerance."""
+        gain = np.max(largest_gain(method, stops), initial=0)
+        return bool(np.isinf(self.gain) or gain <= self.gain)
+
+
+def largest_gain(method: Method, stops: ArrayLike) -> Any:
+    """Return a bound on the gain at every stop, for any data; infinite without a filter."""
+    if isinstance(method, Filter):
+        return method.largest_gain(stops)
+    return np.full(np.shape(stops), np.inf)[()]
+
+
+EXACT = Rounding()
+"""The accuracy of a factorisation that loses nothing."""
+
+
+def check_scale(name: str, powers: Any, means: Any = 0.0) -> None:
+    """Raise a ValueError if the root mean square of a column that varies is beyond 1e±100."""
+    powers = np.atleast_1d(np.asarray(powers, np.float64))
+    means = np.abs(np.broadcast_to(means, powers.shape))
+    low, high = SCALES
+    with np.errstate(over="ignore", invalid="ignore"):
+        large = ~(np.sqrt(powers) <= high)
+    # squares of tiny entries may vanish, but their mean does not
+    small = (powers < low**2) & ((~constant(powers, means)) | ((means > 0) & (means < low)))
+    for fault, word, happens in ((large, "large", "overflow"), (small, "small", "underflow")):
+        if fault.any():
+            column = f", first in column {int(np.argmax(fault))}" if len(powers) > 1 else ""
+            raise ValueError(
+                f"{name} is too {word}: squares of its entries {happens}{column}. Root mean "
+                f"squares must be between {low:g} and {high:g}. Rescale it, for example with "
+                "StandardScaler."
+            )
+
+
+def constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
+    """Tell which columns vary by no more than the rounding of their mean."""
+    return np.asarray(np.sqrt(power) <= MEAN_ROUNDINGS * EPS * np.abs(mean))
+
+
+def unresolved(powers: Floats, rounding: float) -> NDArray[np.bool_]:
+    """Tell which columns vary, but too little compared with the largest to be resolved."""
+    return np.asarray((powers > 0) & (powers <= rounding**2 * powers.max(initial=0)))

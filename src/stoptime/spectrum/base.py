@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.spectrum.accuracy import Accuracy, Rounding
+from stoptime.spectrum.ritz import Krylov
 from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, like, on_host
-from stoptime.support.pictures import Curve, card, picture
-
-MODEST = 1e-10, 1e10  # sizes whose products with rows of any scale neither over- nor underflow
 
 
 class Vectors(Protocol):
@@ -31,11 +30,11 @@ class DualVectors:
     mix: Any
 
     def __matmul__(self, components: Any) -> Any:
-        size = 0.0 if 0 in components.shape else float(abs(components).max())
-        if size == 0 or MODEST[0] < size < MODEST[1]:
-            return self.rows.T @ (self.mix @ components)
-        # the mix is small where the rows are large: scaled components keep products in range
-        return self.rows.T @ (self.mix @ (components / size)) * size
+        return self.rows.T @ (self.mix @ components)
+
+    def owned(self) -> DualVectors:
+        """Return vectors that do not change when the user's container does."""
+        return replace(self, rows=self.rows.owned()) if hasattr(self.rows, "owned") else self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if copy is False:
@@ -68,64 +67,6 @@ class Density:
         own = self.probe == one
         weights = self.weights[own] * self.n_probes
         return Density(self.nodes[own], weights, np.zeros(len(weights), np.intp), self.products)
-
-
-@dataclass(frozen=True)
-class Krylov:
-    r"""The accuracy of a spectrum of Ritz values θ: the path has the error h(XᵀX/n)v, ‖v‖ = 1.
-
-    .. math:: h(s) = \sum_j r_j\,\frac{\varphi(s, t) - \varphi(\theta_j, t)}{s - \theta_j}
-
-    ``residues`` are the r, a column for each target, zero if its Krylov space is exhausted;
-    ``sizes`` are the dimensions of the Krylov spaces of the targets. ``unlearned`` says how far
-    least squares is from converged for each target: the gradient divided by the first gradient, or
-    the share of the newest vector in the fit if that is larger. ``largest`` is an upper estimate of
-    the largest eigenvalue, and ``doubt`` roughly its distance from a Ritz value. ``tol`` is the
-    relative error of the coefficients that was asked for, and ``error`` a bound on the one that
-    remains at the largest stop. ``products`` counts products with X and Xᵀ, column by column.
-    """
-
-    residues: Floats
-    sizes: NDArray[np.intp]
-    unlearned: Floats
-    largest: float
-    doubt: float
-    tol: float
-    error: float
-    products: int
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether every Krylov space is complete, so that all stops are exact."""
-        return not self.residues.any()
-
-
-@dataclass(frozen=True)
-class DroppedDirections:
-    """Directions below the rank cut, and columns too small to be resolved."""
-
-    # eigenvalues are mostly rounding errors; the response is more accurate
-    eigenvalues: Floats
-    response: Floats
-    # as in Rounding, and zero for a column that certainly varies
-    scales: Floats
-
-
-@dataclass(frozen=True)
-class Rounding:
-    r"""Rounding errors of a spectrum that was computed from products of columns.
-
-    .. math:: |V^TEV|_{ij} \approx \eta d_id_j, \qquad |V^Te|_i \approx \eta d_i\|y\|/\sqrt n
-
-    ``unit`` is η, the relative error of a product of two columns; ``scales`` are the d, the lengths
-    of the columns that make up a direction; ``left`` are the directions that were dropped; and
-    ``target_power`` is the ‖y‖²/n, of shape (n_targets,).
-    """
-
-    unit: float
-    scales: Floats
-    left: DroppedDirections
-    target_power: Floats
 
 
 @dataclass(frozen=True)
@@ -172,13 +113,13 @@ class Spectrum:
         Means that centring subtracted; zeros without an intercept.
     target_power : array of shape () or (n_targets,)
         Mean square of the (centred) response.
-    fit_intercept, solver, reach : bool, str and float
-        Whether the data were centred; "gram", "svd", "kernel" or "krylov"; and the largest gain
-        (about 1/penalty) up to which the coefficients are accurate.
-    krylov, density : Krylov or None, and Density or None
-        Cost and error if the eigenvalues are Ritz values; an estimate of all of them for traces.
-    precision, rounding : dtype or None, and Rounding or None
-        Type that coefficients are rounded to; rounding errors of products of streamed data.
+    fit_intercept, solver, accuracy : bool, str and Accuracy
+        Whether the data were centred; "gram", "svd", "kernel" or "krylov"; and what is known about
+        the errors of paths, a :class:`Krylov` if the eigenvalues are Ritz values.
+    density : Density or None
+        An estimate of all eigenvalues for traces, where they are not known.
+    precision : dtype or None
+        Type that coefficients are rounded to.
     geometry : Geometry or None
         The directions that a penalty matrix does not shrink; None without such a matrix.
     """
@@ -193,11 +134,9 @@ class Spectrum:
     target_power: Floats
     fit_intercept: bool
     solver: str
-    reach: float
-    krylov: Krylov | None = None
+    accuracy: Accuracy
     density: Density | None = None
     precision: Any = None
-    rounding: Rounding | None = None
     geometry: Geometry | None = None
 
     @cached_property
@@ -208,15 +147,16 @@ class Spectrum:
         return self.basis if is_device_array(self.basis) else np.asarray(self.basis)  # type: ignore[return-value]
 
     @property
-    def is_complete(self) -> bool:
-        """Whether every eigenvalue is known, so that no stop lies beyond its reach."""
-        return self.krylov is None
+    def krylov(self) -> Krylov | None:
+        """Cost and error of a Krylov space, if the eigenvalues are Ritz values."""
+        return self.accuracy if isinstance(self.accuracy, Krylov) else None
 
     @property
     def has_limit(self) -> bool:
         """Whether least squares, the limit of every path, can be computed."""
-        # products of X have a finite reach too, but the SVD goes on from there
-        return self.krylov is None and (self.solver != "svd" or bool(np.isinf(self.reach)))
+        # products of X have a finite gain too, but more digits are at hand
+        known = self.accuracy.complete
+        return known and (self.solver != "svd" or bool(np.isinf(self.accuracy.gain)))
 
     @property
     def fades_out(self) -> bool:
@@ -226,6 +166,12 @@ class Spectrum:
     def rounded(self, values: Any) -> Any:
         """Return coefficients in the precision of the data."""
         return values if self.precision is None else as_dtype(values, self.precision)
+
+    def accepted(self) -> Spectrum:
+        """Return the same for a user who has asked for products, and needs no warning."""
+        if not isinstance(self.accuracy, Rounding):
+            return self
+        return replace(self, accuracy=replace(self.accuracy, is_accepted=True))
 
     @property
     def n_features(self) -> int:
@@ -251,7 +197,7 @@ class Spectrum:
     @property
     def padded_eigenvalues(self) -> Floats:
         """All eigenvalues of XᵀX/n, ascending; zeros stand for those that are zero or unknown."""
-        several = self.krylov is not None and self.response.ndim > 1
+        several = not self.accuracy.complete and self.response.ndim > 1
         zeros = np.zeros(max(self.n_penalised - self.rank, int(several)), self.eigenvalues.dtype)
         found = np.concatenate([zeros, self.eigenvalues])
         largest = 0.0 if self.density is None else self.density.nodes.max(initial=0)
@@ -263,7 +209,7 @@ class Spectrum:
     @property
     def atoms(self) -> tuple[Floats, Floats]:
         """Positive eigenvalues and how often each occurs, for sums over all of them."""
-        if self.krylov is None:
+        if self.accuracy.complete:
             return self.eigenvalues, np.ones_like(self.eigenvalues)
         if self.density is None:
             raise ValueError(
@@ -284,20 +230,12 @@ class Spectrum:
     def freedom(self, gain: Floats, gain_at_atoms: Callable[[Floats], Floats]) -> Floats:
         """Return Σ sφ over all eigenvalues, plus all that is unshrunk; NaN if they are unknown."""
         # gain is φ at the eigenvalues, one row for each; gain_at_atoms gives it at all of them
-        if self.krylov is None:
+        if self.accuracy.complete:
             return np.asarray((self.eigenvalues[:, None] * gain).sum(axis=0) + self.n_unpenalised)
         if self.density is None:
             return np.full(gain.shape[1:], np.nan)
         s, weights = self.atoms
         return np.asarray((weights * s) @ gain_at_atoms(s[:, None]) + self.n_unpenalised)
-
-    def _repr_html_(self) -> str:
-        s = self.eigenvalues[::-1].astype(np.float64)
-        shown = [f"{value:.3g}" for value in (s[0], s[-1], s[0] / s[-1])] if len(s) else ["-"] * 3
-        rows = [("largest eigenvalue", "smallest", "condition number"), shown]
-        curve = Curve(np.arange(1, len(s) + 1), s)
-        drawn = picture([curve], ("rank", "eigenvalues"), log_y=True)
-        return card(repr(self), rows, drawn)
 
     def __repr__(self) -> str:
         targets = "" if self.response.ndim == 1 else f", {self.response.shape[1]} targets"

@@ -1,7 +1,8 @@
-"""The interface of data of any kind: the methods that rules and estimators call.
+"""The interface of data of any kind: what rules and estimators ask of them.
 
-There is one class for each kind of container. :func:`stoptime.spectrum.decompose.open_data` chooses
-it, once, where data come in.
+There are four kinds: rows (:mod:`stoptime.spectrum.row_data`), kernels, streams, and data that are
+used through products only. :func:`stoptime.spectrum.decompose.open_data` chooses one of them, once,
+where data come in, and :class:`stoptime.spectrum.penalised.Penalised` adds a penalty to any.
 """
 
 from __future__ import annotations
@@ -9,12 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length
 
+from stoptime.methods.adaptive import Adaptive
+from stoptime.methods.base import Filter
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.flows import GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.accuracy import largest_gain
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
 
@@ -22,12 +30,13 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.paths import Drawing
     from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.rows import Sample
 
 PREDICTED_NUMBERS = 2**23  # predictions held at once while a path is tested
 WITHOUT_ROWS = (
-    "Exact leave-one-out needs every eigenvalue, and rows that can be read: for an operator, or a "
-    'sparse X of this size, choose the stop by cv=5, rule="path-gcv", rule="discrepancy" or '
-    "HoldOut(X_val, y_val)."
+    "Exact leave-one-out needs every eigenvalue, and rows that can be read again: for streamed "
+    "data, an operator, or a sparse X with more than 5000 rows and columns, choose the stop by "
+    'cv=5, rule="path-gcv", rule="discrepancy" or HoldOut(X_val, y_val).'
 )
 
 
@@ -38,42 +47,101 @@ class Goal(NamedTuple):
     stop: float
 
 
-def goals(method: Method, stops: ArrayLike) -> tuple[Goal, ...]:
-    """Return the goals of one path: its largest finite stop, and infinity if it is a stop."""
-    stops = np.ravel(stops)
-    finite = stops[np.isfinite(stops)]
-    forever = (np.inf,) if len(finite) < len(stops) else ()
-    # a path that ends at ridge depends most on the largest eigenvalue before its end
-    last = [finite.max(initial=0)] if method.reaches_least_squares else np.unique([0.0, *finite])
-    return tuple(Goal(method, float(stop)) for stop in (*last, *forever))
+@dataclass(frozen=True)
+class Want:
+    """What a spectrum is needed for; by default for every method at every stop.
+
+    The spectrum is accurate at all ``goals``; a Krylov space is grown as far. With ``every``, all
+    eigenvalues are computed, or the data say that they cannot; with ``trace``, random probes
+    estimate their density where they are not. A ``search`` of these methods begins with what the
+    data can give at once, and asks again where it needs more digits or later stops; if ``rough``,
+    products of X will do at first.
+    """
+
+    goals: tuple[Goal, ...] = (Goal(Ridge(), np.inf),)
+    every: bool = False
+    trace: bool = False
+    search: tuple[Method, ...] = ()
+    rough: bool = False
+    solver: str = "auto"
+    verbose: bool = False
+
+    @classmethod
+    def path(cls, method: Method, stops: ArrayLike, **options: Any) -> Want:
+        """Return what the path of a method needs."""
+        stops = np.ravel(stops)
+        finite = stops[np.isfinite(stops)]
+        forever = (np.inf,) if len(finite) < len(stops) else ()
+        # a path that ends at ridge depends most on the largest eigenvalue before its end
+        ends = isinstance(method, Filter) and not method.reaches_least_squares
+        last = np.unique([0.0, *finite]) if ends else [finite.max(initial=0)]
+        goals = tuple(Goal(method, float(stop)) for stop in (*last, *forever))
+        return cls(goals, every=isinstance(method, SpectralCutoff), **options)
+
+    @classmethod
+    def up_to(cls, max_gain: float, **options: Any) -> Want:
+        """Return what the most demanding of all paths with at most this gain need."""
+        if np.isinf(max_gain):
+            return cls(**options)
+        time = float(np.sqrt(max_gain))
+        # among paths of the same gain, one with hardly any damping oscillates most
+        damping = 1e-9 / time if time > 0 else 1.0
+        oscillating = Goal(HeavyBallFlow(damping), time)
+        goals = Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
+        return cls(goals, **options)
+
+    @classmethod
+    def to_search(
+        cls,
+        methods: Sequence[Method],
+        stops: ArrayLike | int | None = None,
+        *,
+        rows: bool = False,
+        trace: bool = False,
+        verbose: bool = False,
+    ) -> Want:
+        """Return what the search for a stop begins with; ``rows``: whether single rows are used."""
+        every = rows or any(isinstance(method, SpectralCutoff) for method in methods)
+        rough = rows and all(isinstance(method, Filter) for method in methods)
+        goals: tuple[Goal, ...] = ()
+        if stops is not None and np.ndim(stops) > 0 and np.size(stops) > 0:
+            goals = tuple(goal for one in methods for goal in cls.path(one, stops).goals)
+        searched = cls(goals, every, trace, search=tuple(methods), rough=rough)
+        return replace(searched, verbose=verbose)
+
+    @property
+    def gain(self) -> float:
+        """A bound on the gain φ(s, t) that any of the paths reaches."""
+        return max((largest_gain(method, stop) for method, stop in self.goals), default=0.0)
+
+    def gain_for(self, spectrum: Spectrum) -> float:
+        """Return the same bound for data on which steps and filters depend."""
+        s = spectrum.eigenvalues.astype(np.float64)
+        z = spectrum.response.reshape(len(s), -1).astype(np.float64)
+        gains = [0.0]
+        for method, stop in self.goals:
+            tuned = method.tuned_to(spectrum.padded_eigenvalues)
+            if isinstance(tuned, ConjugateGradient):
+                gains.append(tuned.largest_gain_of(s, z, stop))
+            else:
+                gains.append(largest_gain(tuned, stop))
+        return max(gains)
+
+
+PILOT = Want.to_search([Ridge()], trace=True)
+"""What an estimate of noise and signal needs at first."""
 
 
 def require_every_eigenvalue(methods: Iterable[Method]) -> None:
     """Raise a ValueError if any of the methods needs what a Krylov space misses of the data."""
     for method in methods:
-        if method.counts_eigenvalues or method.sees_features:
-            needs = "counts eigenvalues" if method.counts_eigenvalues else "needs all of XᵀX"
-            raise ValueError(
+        if isinstance(method, SpectralCutoff | Adaptive):
+            counts = isinstance(method, SpectralCutoff)
+            needs = "counts eigenvalues" if counts else "needs all of XᵀX"
+            raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
                 f"{method.name} {needs}, and a Krylov space does not have all of them: "
                 'give a dense X, decompose with solver="gram", or take "conjugate-gradient".'
             )
-
-
-def largest_gain(wanted: Sequence[Goal] | None) -> float:
-    """Return a bound on the gain φ(s, t) that any of these paths reaches; None is least squares."""
-    if wanted is None:
-        return np.inf
-    return max((method.largest_gain(stop) for method, stop in wanted), default=0.0)
-
-
-def needed_gain(spectrum: Spectrum, wanted: Sequence[Goal] | None) -> float:
-    """Return the same bound for the data of a spectrum, on which steps and filters may depend."""
-    if wanted is None:
-        return np.inf
-    s = spectrum.eigenvalues.astype(np.float64)
-    z = spectrum.response.reshape(len(s), -1).astype(np.float64)
-    tuned = [(method.tuned_to(spectrum.padded_eigenvalues), stop) for method, stop in wanted]
-    return max((method.largest_gain_for(s, z, stop) for method, stop in tuned), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -109,15 +177,12 @@ class Data(ABC):
     fit_intercept: bool
     single_target: bool
     names: tuple[str, ...] | None = None  # of the columns, if the container has them
-    row_weights: Floats | None = None  # as they were given, on the host; None if all are one
-    is_penalised: ClassVar[bool] = False  # whether there is a penalty matrix
-    has_rows: bool = True  # whether single rows can be read, as exact leave-one-out requires
-    growths: ClassVar[int] = 0  # times a spectrum may grow to resolve noise; 0 if it is complete
+    complete: bool = True  # whether a search begins with every eigenvalue
 
     @property
     @abstractmethod
-    def n_features(self) -> int:
-        """Number of columns of X."""
+    def shape(self) -> tuple[int | None, int]:
+        """Numbers of rows, None if it is known only after reading them, and of columns."""
 
     @property
     @abstractmethod
@@ -125,39 +190,13 @@ class Data(ABC):
         """Number of columns of y."""
 
     @property
-    @abstractmethod
-    def n_rows(self) -> int | None:
-        """Number of rows; None if it is known only after reading them."""
-
-    def check_rows(self) -> None:  # noqa: B027 - nothing to refuse, unless a subclass has no rows
-        """Raise a ValueError that names alternatives if single rows cannot be read."""
+    def rows(self) -> Sample | None:
+        """The rows, if they can be read again as often as needed and leave-one-out is possible."""
+        return None
 
     @abstractmethod
-    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:
-        """Factor the data, by the named solver if any, so that all these paths are accurate."""
-
-    def opened(
-        self, methods: Sequence[Method], stops: ArrayLike | int | None,  # noqa: ARG002 - for some data
-        *, rows: bool, trace: bool, verbose: bool = False,  # noqa: ARG002
-    ) -> Spectrum:  # fmt: skip
-        """Return the spectrum with which the search for a stop of these methods begins."""
-        # stops are the candidates, if they are known already; rows and trace say whether the rule
-        # needs single rows, or sums over all eigenvalues
-        if rows:
-            self.check_rows()
-        return self.complete()
-
-    def is_factored_whole(self, *, rows: bool) -> bool:  # noqa: ARG002 - for other kinds of data
-        """Whether a search begins with every eigenvalue; ``rows``: whether it needs single rows."""
-        return True
-
-    def pilot(self) -> Spectrum:
-        """Return a spectrum that is accurate enough to estimate noise and signal."""
-        return self.spectrum(())
-
-    def complete(self, wanted: Sequence[Goal] | None = None) -> Spectrum:
-        """Return the spectrum of all eigenvalues, accurate for these paths."""
-        return self.spectrum(wanted)
+    def spectrum(self, want: Want = Want()) -> Spectrum:
+        """Factor the data as far as is wanted."""
 
     @abstractmethod
     def splits(self, cv: Any, groups: ArrayLike | None = None) -> Any:
@@ -169,7 +208,7 @@ class Data(ABC):
 
     def left_out(
         self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
-    ) -> list[tuple[Fit, LeftOutRows]]:
+    ) -> list[tuple[Fit, TestedRows]]:
         """Fit the training set of every fold, and return the rows that the fold tests by its fit.
 
         Streamed data are read twice.
@@ -178,21 +217,25 @@ class Data(ABC):
         for fold in progress(self.folds(splits, verbose=verbose), "refits", verbose):
             train, test = cast("tuple[Data, RowsToTest]", fold())
             fit = fitted(train)
-            rows = LeftOutRows.of(fit, test.X, test.y, test.weights)
+            rows = TestedRows.of(fit, test.X, test.y, test.weights)
             found.append((fit._replace(columns=test.columns), rows))
         return found
 
-    def afresh(self) -> Data:
-        """Return the same data without anything that was computed from them."""
-        return replace(cast("Any", self))
-
-    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:  # noqa: ARG002
-        """Return some rows as a test set of a path that was fitted to ``train``."""
-        raise ValueError('Streamed data are read once, without residuals: use rule="path-gcv".')
-
     @abstractmethod
-    def test_set(self, X: Any, y: ArrayLike) -> TestSet:
+    def test(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
+
+
+def afresh(data: Data) -> Data:
+    """Return the same data without anything that was computed from them."""
+    return replace(cast("Any", data))
+
+
+def rows_of(data: Data) -> Sample:
+    """Return the rows of data; raise a ValueError that names alternatives if there are none."""
+    if data.rows is None:
+        raise ValueError(WITHOUT_ROWS)
+    return data.rows
 
 
 class Fit(NamedTuple):
@@ -213,21 +256,21 @@ class Fit(NamedTuple):
         return fit.reshape(fit.shape[0], -1)
 
 
-class LeftOutRows(NamedTuple):
+class TestedRows(NamedTuple):
     """Sizes of the residuals of rows by a fit without them, (n, n_targets), and their weights."""
 
     sizes: Floats
     weights: Floats
 
     @classmethod
-    def of(cls, fit: Fit, X: Any, y: Any, weights: Any) -> LeftOutRows:
+    def of(cls, fit: Fit, X: Any, y: Any, weights: Any) -> TestedRows:
         """Predict rows of positive weight by the fit; the result is on the host."""
         sizes = abs(fit.predict(X) - y.reshape(y.shape[0], -1))
         live = np.flatnonzero(weights)
         return cls(np.asarray(on_host(sizes), np.float64)[live], np.asarray(weights)[live])
 
     @classmethod
-    def joined(cls, parts: Sequence[LeftOutRows]) -> LeftOutRows:
+    def joined(cls, parts: Sequence[TestedRows]) -> TestedRows:
         """Return the rows of all parts."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 

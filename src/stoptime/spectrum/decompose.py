@@ -1,4 +1,4 @@
-"""Factor data of any kind; only this module distinguishes kinds of containers."""
+"""Factor data of any kind; here data come in and their kind is told, once."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.flows import GradientFlow, HeavyBallFlow
-from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.centred import owned
-from stoptime.spectrum.data import Data, Goal
-from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.kinds import kind_of
-from stoptime.spectrum.krylov.operator import MOST_FILLED, MatrixFreeData
-from stoptime.spectrum.krylov.penalised import PenalisedMatrixFreeData
-from stoptime.spectrum.penalised import PenalisedData
-from stoptime.spectrum.streamed.data import StreamedData, as_stream
+from stoptime.spectrum.base import DualVectors, Spectrum
+from stoptime.spectrum.data import Data, Want
+from stoptime.spectrum.kinds import kind_of, sample_of
+from stoptime.spectrum.krylov import KrylovData, KrylovOptions
+from stoptime.spectrum.penalised import Penalised
+from stoptime.spectrum.row_data import RowData
+from stoptime.spectrum.sources import as_stream
+from stoptime.spectrum.streams import StreamData
 from stoptime.support.checks import nonnegative, truth_value
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
-NEARLY_UNDAMPED = 1e-9  # damping, in units of the frequency, of a path that oscillates most
-KRYLOV_OPTIONS = {"tol", "max_rank", "probes", "rng", "verbose"}
 
 
 def decompose(
@@ -49,8 +44,10 @@ def decompose(
     X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or streamed data
         All are processed in double precision, float32 a block at a time, so that nothing is lost;
         coefficients of float32 are rounded to float32. Sparse matrices are centred without
-        becoming dense. Streamed data (Chunks, Statistics, Dask collections, zarr arrays) are read
-        once, and factored by "gram". X is never modified.
+        becoming dense. Arrays on disk (memory maps, zarr, HDF5) are read in blocks, as often as
+        needed, and so is a class of your own that derives from ``stoptime.spectrum.rows.Rows``.
+        Streamed data (Chunks, Statistics, Dask collections) are read once, and factored by "gram".
+        X is never modified.
     y : array-like of shape (n,) or (n, n_targets)
         The response; leave it out for chunks and statistics, which contain it.
     sample_weight : array-like of shape (n,), optional
@@ -62,9 +59,8 @@ def decompose(
         or a LinearOperator. Directions with Lβ = 0 are never shrunk. Where such a direction has a
         constant fit, as columns of splines that add up to one do, the intercept takes it, and the
         coefficients of least norm are returned. "standardise" penalises each coefficient in the
-        unit of its column's standard deviation on all rows. A sparse X that fits into memory as an
-        array is made one; with an operator or a larger sparse X, the Krylov space is one in this
-        geometry, and ``tol`` is an error of Lβ.
+        unit of its column's standard deviation on all rows. With an operator or a large sparse X,
+        the Krylov space is one in this geometry, and ``tol`` is an error of Lβ.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
@@ -81,9 +77,9 @@ def decompose(
     **options
         For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
         coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,
-        of 8p bytes each; by default 2 GiB of them. ``probes=0``, ``rng=0``: random probes that
-        estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in oracle, and a
-        seed or ``numpy.random.Generator`` for them.
+        of 8p bytes each, which targets share; by default 2 GiB of them. ``probes=0``, ``rng=0``:
+        random probes that estimate all eigenvalues, for degrees of freedom, path GCV and the
+        plug-in oracle, and a seed or ``numpy.random.Generator`` for them.
         ``verbose=False``: whether to show progress.
 
     Examples
@@ -93,24 +89,12 @@ def decompose(
     Spectrum(442 samples, 10 features, rank 10, solver='gram')
     """
     check_solver(solver)
-    if penalty_matrix is not None:
-        options["penalty_matrix"] = penalty_matrix
-    data = open_data(X, y, sample_weight, fit_intercept, **options)
+    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
-    spectrum = data.spectrum(worst_goals(gain), solver)
-    # eigenvectors of wide data refer to the user's array, which may change later
-    return replace(spectrum, basis=owned(spectrum.basis))
-
-
-def worst_goals(max_gain: float) -> tuple[Goal, ...] | None:
-    """Return the most demanding paths among all paths with at most this gain."""
-    if np.isinf(max_gain):
-        return None  # least squares
-    time = float(np.sqrt(max_gain))
-    # among paths of the same gain, one with hardly any damping oscillates most
-    damping = NEARLY_UNDAMPED / time if time > 0 else 1.0
-    oscillating = Goal(HeavyBallFlow(damping), time)
-    return Goal(Ridge(), max_gain), Goal(GradientFlow(), max_gain), oscillating
+    spectrum = data.spectrum(Want.up_to(gain, solver=solver))
+    # eigenvectors of wide data refer to the user's container, which may change later
+    basis = spectrum.basis
+    return replace(spectrum, basis=basis.owned()) if isinstance(basis, DualVectors) else spectrum
 
 
 def check_solver(solver: Any) -> None:
@@ -120,31 +104,32 @@ def check_solver(solver: Any) -> None:
 
 
 def open_data(
-    X: Any, y: Any = None, sample_weight: Any = None, fit_intercept: bool = True, **options: Any
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    fit_intercept: bool = True,
+    *,
+    penalty_matrix: Any = None,
+    **options: Any,
 ) -> Data:
     """Validate data of any kind, once; the parameters are those of :func:`decompose`."""
     kind = kind_of(X)
     fit_intercept = truth_value("fit_intercept", fit_intercept)
-    penalty_matrix = options.pop("penalty_matrix", None)
-    if kind in {"sparse", "operator"} and (unknown := options.keys() - KRYLOV_OPTIONS):
-        names = ", ".join(sorted(KRYLOV_OPTIONS))
-        raise TypeError(f"{', '.join(unknown)}: no option of this name; there are {names}.")
-    if penalty_matrix is not None and kind == "sparse" and np.prod(X.shape) <= MOST_FILLED:
-        # an array has exact leave-one-out, and its factorisation needs no iterations
-        X = X.toarray()
-        kind = "dense"
-        options = {}
+    data: Data
     if kind in {"sparse", "operator"}:
-        free = MatrixFreeData.validated(X, y, sample_weight, fit_intercept)
-        free = replace(free, options=options)
-        return free if penalty_matrix is None else PenalisedMatrixFreeData.of(free, penalty_matrix)
-    if options:
+        known = KrylovOptions.__dataclass_fields__
+        if unknown := options.keys() - known.keys():
+            names = ", ".join(sorted(known))
+            raise TypeError(f"{', '.join(unknown)}: no option of this name; there are {names}.")
+        sample = sample_of(X, y, sample_weight, fit_intercept)
+        data = KrylovData(sample, KrylovOptions(**options))
+    elif options:
         raise TypeError(
             f"{', '.join(options)}: only for sparse matrices and operators; see "
             "scipy.sparse.linalg.aslinearoperator."
         )
-    if kind == "dense":
-        data = DenseData.validated(X, y, sample_weight, fit_intercept)
-        return data if penalty_matrix is None else PenalisedData.of(data, penalty_matrix)
-    stream = as_stream(X, y, sample_weight)
-    return StreamedData(stream, fit_intercept, penalty_matrix=penalty_matrix)
+    elif kind == "stream":
+        data = StreamData(as_stream(X, y, sample_weight), fit_intercept)
+    else:
+        data = RowData(sample_of(X, y, sample_weight, fit_intercept))
+    return data if penalty_matrix is None else Penalised(data, penalty_matrix)

@@ -1,79 +1,214 @@
-"""Dense data to a spectrum: by XᵀX, by XXᵀ, or by QR and SVD."""
+"""From rows or their moments to a spectrum: by XᵀX, by XXᵀ, or by QR and SVD."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import constant, reach, reach_of_columns
+from stoptime.spectrum.accuracy import SAFETY, Rounding, check_scale, constant, unresolved
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.support.arrays import EPS, array_namespace, is_device_array, like, on_host, slices
+from stoptime.spectrum.centred import CentredOperator
+from stoptime.spectrum.moments import NEAR, Statistics, diagonal
+from stoptime.spectrum.rows import BLOCK_NUMBERS, Sample
+from stoptime.support.arrays import (
+    EPS,
+    Floats,
+    array_namespace,
+    as_float64,
+    is_device_array,
+    like,
+    on_host,
+    slices,
+)
 
-if TYPE_CHECKING:
-    from stoptime.spectrum.dense import DenseData
-    from stoptime.support.arrays import Floats
-
+FAR_MEAN = 0.05  # of the larger size, in standard deviations: such a mean shows in the rank cut
 COPIED_NUMBERS = 2**20  # of X and y, which are factored together if they are few
-MIRROR_NUMBERS = 2**17  # numbers of a temporary array: a megabyte, which stays in the cache
-BLOCK_HEIGHT = 4096  # rows of eigenvectors that are rotated at once
-IMAGES_AT_ONCE = 256  # vectors whose images are formed together
-LOST_SAFETY = 8.0  # factor of the estimated rounding error of directions that a product has lost
+UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
 
 
-@np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_range
-def by_features(data: DenseData) -> Spectrum:
+class Sizes(Protocol):
+    """What a spectrum tells about its data."""
+
+    @property
+    def n_samples(self) -> float:
+        """Sum of the weights."""
+
+    @property
+    def n_observations(self) -> float:
+        """The larger of this sum and the number of rows of positive weight."""
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether the data are centred."""
+
+    @property
+    def single_target(self) -> bool:
+        """Whether y is a vector."""
+
+    @property
+    def precision(self) -> Any:
+        """The type that results are rounded to, or None."""
+
+
+def assembled(
+    data: Sizes,
+    factors: tuple[Floats, Any, Floats],
+    means: tuple[Any, Any],
+    power: Floats,
+    solver: str,
+    accuracy: Any,
+) -> Spectrum:
+    """Return the spectrum with these eigenvalues, basis and response."""
+    s, basis, response = factors
+    # a vector y gives a vector response
+    one = (..., 0) if data.single_target else ...
+    if not np.isfinite(response).all():
+        raise ValueError("Products of X and y overflow: rescale them.")
+    return Spectrum(
+        s,
+        basis,
+        response[one],
+        data.n_samples,
+        data.n_observations,
+        means[0],
+        means[1][one],
+        power[one],
+        data.fit_intercept,
+        solver,
+        accuracy,
+        precision=data.precision,
+    )
+
+
+class Tall(NamedTuple):
+    """Moments about the means, or about zero, without the rounding of constant columns."""
+
+    moments: Statistics
+    powers: Floats
+
+    @classmethod
+    def of(cls, moments: Statistics, fit_intercept: bool) -> Tall:
+        """Return moments that can be diagonalised, after a check of their scale."""
+        m = moments if fit_intercept else moments.about_zero()
+        powers = np.asarray(on_host(diagonal(m.gram)))
+        mean = on_host(m.feature_mean)
+        check_scale("X", powers, mean)
+        check_scale("y", on_host(m.target_power), on_host(m.target_mean))
+        # only rounding errors are left of a constant column: zeros keep it out of every direction
+        flat = constant(powers, mean)
+        if flat.any():
+            kept = like(m.gram, (~flat).astype(np.float64))
+            gram = m.gram * kept * kept[:, None]
+            m = replace(m, gram=gram, cross=m.cross * kept[:, None])
+        return cls(m, np.where(flat, 0, powers))
+
+    def eigenpairs(self) -> tuple[Floats, Any]:
+        """Return eigenvalues, ascending, and eigenvectors."""
+        gram = self.moments.gram
+        if self.powers.max() <= UNEVEN * self.powers.min():
+            return _eigh(gram)
+        # eigh keeps the digits of small columns only if the largest columns come first
+        order = np.argsort(-self.powers, kind="stable")
+        index = like(gram, order)
+        s, vectors = _eigh(gram[index][:, index])
+        return s, vectors[like(gram, np.argsort(order))]
+
+
+@np.errstate(over="ignore", invalid="ignore")  # overflow is found by the checks
+def by_features(sample: Sample, moments: Statistics) -> Spectrum:
     """Diagonalise XᵀX."""
-    m = data.moments()
-    powers = on_host(diagonal(m.gram))
-    data.check_features(powers, m.feature_mean)
-    # only rounding errors are left of a constant column: zeros keep it out of every direction
-    flat = constant(powers, on_host(m.feature_mean))
-    if flat.any():
-        mask = like(m.gram, flat)
-        m.gram[mask] = 0
-        m.gram[:, mask] = 0
-        m.cross[mask] = 0
-        powers = np.where(flat, 0, powers)
-    eigenvalues, vectors = _eigh(m.gram)
-    first = _resolve(data, eigenvalues, vectors, partial(data.image_gram, means=m.feature_mean))
+    tall = Tall.of(moments, sample.fit_intercept)
+    m = tall.moments
+    s, vectors = tall.eigenpairs()
+    first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
     response = on_host(vectors.T @ m.cross)
-    far = reach(data, eigenvalues, first, response, powers)
-    kept = eigenvalues[first:], vectors[:, first:], response[first:]
-    return data.assembled(*kept, (m.feature_mean, m.target_mean), "gram", far)
+    accuracy = _of_products(sample, s, first, response, tall.powers)
+    factors = s[first:], vectors[:, first:], response[first:]
+    means = m.feature_mean, m.target_mean
+    return assembled(sample, factors, means, on_host(m.target_power), "gram", accuracy)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def by_rows(data: DenseData) -> Spectrum:
-    """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
-    rows, targets, means, powers = data.centred_in_products()
-    product = rows @ rows.T
-    # the trace is the sum of the mean squares of all columns, if they are not known one by one
-    data.check_features(on_host(diagonal(product)).sum() if powers is None else powers, means[0])
-    powers = np.zeros(data.n_features) if powers is None else powers
-    if data.fit_intercept and len(product) > 1:
-        eigenvalues, left = without_null(product, data.shares**0.5, _eigh)
-    else:
-        eigenvalues, left = _eigh(product)
-    first = _resolve(data, eigenvalues, left, partial(image_gram, rows.T))
-    lengths = np.sqrt(np.maximum(eigenvalues, 0))
-    response = lengths[:, None] * on_host(left.T @ targets)
-    far = reach(data, eigenvalues, first, response, powers)
-    basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
-    return data.assembled(eigenvalues[first:], basis, response[first:], means, "gram", far)
+def by_statistics(data: Sizes, moments: Statistics, lengths: Any = None) -> Spectrum:
+    """Diagonalise XᵀX where there are no rows to look up directions that it has lost.
 
-
-@np.errstate(over="ignore", invalid="ignore")
-def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
-    """Take the singular values of a QR factor, accurate where squares would lose the small ones.
-
-    The mean squares of the columns are returned too.
+    ``lengths`` returns those of the columns that were combined to each eigenvector, for moments in
+    the standard form of a penalty.
     """
-    rows, targets, means, powers = data.centred()
+    if moments.weight == 0:
+        raise ValueError("There is no row of positive weight to fit.")
+    m, powers = Tall.of(moments, data.fit_intercept)
+    tall = Tall(m, powers)
+    s, vectors = tall.eigenpairs()
+    response = vectors.T @ m.cross
+    scales = _combined(m.gram, s, vectors)
+    if lengths is not None:
+        scales = np.maximum(scales, lengths(vectors))
+    # a product of two columns is a sum over rows, whose random rounding errors grow as √n
+    hidden = EPS * (moments.n_features + np.sqrt(moments.n_rows))
+    rounding = EPS * max(moments.n_features, moments.n_rows)
+    kept = s > np.maximum(hidden * scales**2, rounding**2 * s[-1])
+    small = unresolved(powers, rounding)
+    # rounding alone explains the response of a direction that X annihilates
+    power = on_host(m.target_power)
+    mixed = np.linalg.norm((scales / s)[kept, None] * response[kept], axis=0)
+    doubt = SAFETY * EPS * scales[~kept, None] * (np.sqrt(power) + mixed)
+    lost = np.where(np.abs(response[~kept]) > doubt, response[~kept], 0)
+    accuracy = Rounding(
+        unit=EPS * float(np.max(scales[kept] ** 2, initial=0)),
+        worst=EPS * float(np.max(scales[kept] ** 2 / s[kept], initial=0)),
+        largest=float(s[-1]),
+        dropped=_share(lost, response),
+        hidden=float(powers[small].max(initial=0)),
+    )
+    factors = s[kept], vectors[:, kept], response[kept]
+    return assembled(data, factors, (m.feature_mean, m.target_mean), power, "gram", accuracy)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def by_rows(sample: Sample) -> Spectrum:
+    """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
+    rows, product, means, powers = _products_of_rows(sample)
+    if sample.fit_intercept and len(product) > 1:
+        s, left = without_null(product, sample.shares**0.5, _eigh)
+    else:
+        s, left = _eigh(product)
+    first = _resolve(sample, s, left, partial(_image_gram_of, rows.T))
+    lengths = np.sqrt(np.maximum(s, 0))
+    targets = (sample.shares**0.5)[:, None] * (as_float64(sample.y) - means[1])
+    response = lengths[:, None] * on_host(left.T @ targets)
+    accuracy = _of_products(sample, s, first, response, powers)
+    basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
+    factors = s[first:], basis, response[first:]
+    return assembled(sample, factors, means, sample.target_power(), "gram", accuracy)
+
+
+def _products_of_rows(sample: Sample) -> tuple[Any, Any, tuple[Any, Any], Floats]:
+    """Return centred rows, their products, means, and mean squares of columns."""
+    means = sample.means
+    squares = np.asarray(on_host(sample.X.mean_squares(sample.shares, 0.0)))
+    mean_squares = on_host(means[0]) ** 2
+    powers = squares - mean_squares
+    sample.check_features(np.maximum(powers, 0) if np.isfinite(powers).all() else powers, means[0])
+    if np.any(mean_squares > NEAR**2 * powers):
+        # centring in products would lose the digits of columns whose means are large
+        rows, means, powers = centred(sample)
+        return rows, rows @ rows.T, means, powers
+    operator = CentredOperator(sample.X, sample.shares**0.5, sample.fit_intercept)
+    return operator, operator.outer(), means, powers
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def by_svd(sample: Sample) -> Spectrum:
+    """Take the singular values of a QR factor, accurate where squares would lose the small ones."""
+    rows, means, powers = centred(sample)
+    targets = (sample.shares**0.5)[:, None] * (as_float64(sample.y) - means[1])
     n, p = rows.shape
     if p <= n:
         components, triangle = _projected(rows, targets)
@@ -85,23 +220,102 @@ def by_svd(data: DenseData) -> tuple[Spectrum, Floats]:
         left, lengths, right = _svd(triangle.T)
         components = left.T @ targets
         # block by block, without a second array of the size of X
-        for block in slices(p, BLOCK_HEIGHT):
+        for block in slices(p, 4 * BLOCK_NUMBERS // n):
             vectors[block] = vectors[block] @ right.T
-    first = _rank_cut(lengths, data.rounding)
+    first = _rank_cut(lengths, sample.rounding)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
-    far = reach_of_columns(data, powers)
-    kept = lengths[first:] ** 2, vectors[:, first:], response
-    return data.assembled(*kept, means, "svd", far), powers
+    hidden = float(powers[unresolved(powers, sample.rounding)].max(initial=0))
+    accuracy = Rounding(hidden=hidden, tolerance=sample.tolerance)
+    factors = lengths[first:] ** 2, vectors[:, first:], response
+    return assembled(sample, factors, means, sample.target_power(), "svd", accuracy)
 
 
-def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], Any]) -> int:
+def centred(sample: Sample) -> tuple[Any, tuple[Any, Any], Floats]:
+    """Return centred, weighted rows in a new array, the means, and mean squares of columns."""
+    root = (sample.shares**0.5)[:, None]
+    means = sample.means
+    if sample.on_device:
+        rows = sample.X.read(slice(None)) - means[0]
+    else:
+        # laid out for LAPACK to overwrite
+        rows = np.empty(sample.X.shape, order="F" if sample.n_features <= sample.n_rows else "C")
+        for block in sample.X.blocks():
+            np.subtract(sample.X.read(block), means[0], out=rows[block])
+    rows *= root if sample.uneven_shares is not None else root[0, 0]
+    powers = _squares(rows)
+    limit = (FAR_MEAN * max(rows.shape)) ** 2
+    if sample.fit_intercept and np.any(on_host(means[0]) ** 2 > limit * powers):
+        # centre once more: the mean of large numbers is itself rounded
+        remainder = root[:, 0] @ rows
+        rows -= root * remainder
+        means = means[0] + remainder, means[1]
+        powers = _squares(rows)
+    sample.check_features(powers, means[0])
+    flat = constant(powers, on_host(means[0]))
+    if flat.any():
+        rows[:, like(rows, flat)] = 0
+    return rows, means, np.where(flat, 0, powers)
+
+
+def _squares(rows: Any) -> Floats:
+    """Return the sum of squares of every column, a block of rows at a time."""
+    blocks = slices(rows.shape[0], BLOCK_NUMBERS // rows.shape[1])
+    return np.asarray(on_host(sum((rows[block] ** 2).sum(axis=0) for block in blocks)))
+
+
+def _of_products(
+    sample: Sample, s: Floats, first: int, response: Floats, powers: Floats
+) -> Rounding:
+    """Return the accuracy of a product whose eigenvalues from the ``first`` on are kept."""
+    if first == len(s):
+        return Rounding(tolerance=sample.tolerance)
+    # dropping directions is harmless if X maps them to rounding errors
+    real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
+    lost = np.where(real[:, None], response[:first], 0)
+    dropped = _share(lost, response)
+    return Rounding(
+        unit=EPS * float(s[-1]),
+        worst=EPS * float(s[-1] / s[first]),
+        largest=float(s[-1]),
+        # a share is never known better than to rounding, even if the computed one is zero
+        dropped=max(dropped, EPS) if real.any() else 0.0,
+        hidden=float(powers[unresolved(powers, sample.rounding)].max(initial=0)),
+        tolerance=sample.tolerance,
+    )
+
+
+def _share(lost: Floats, response: Floats) -> float:
+    """Return the largest share that some directions have in the response of a target."""
+    total = np.linalg.norm(response, axis=0)
+    return float(np.max(np.linalg.norm(lost, axis=0) / np.where(total > 0, total, 1), initial=0))
+
+
+def _combined(gram: Floats, s: Floats, vectors: Floats) -> Floats:
+    r"""Return d of each direction, where the product of two is off by about :math:`\eta d_id_j`.
+
+    .. math:: d_i^2 = c_i(c_i + \rho_i/\eta), \qquad c_i^2 = \sum_a V_{ai}^2\hat\Sigma_{aa}, \qquad
+        \rho_i = \max_a|\hat\Sigma V - VS|_{ai}/\sqrt{\hat\Sigma_{aa}}
+    """
+    # products of columns are rounded in proportion to their lengths; ρ is the residual of eigh
+    lengths = np.sqrt(np.diagonal(gram))
+    inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    found = np.empty_like(s)
+    for part in slices(len(s), 2**5 * BLOCK_NUMBERS // len(s)):
+        v = vectors[:, part]
+        size = np.linalg.norm(lengths[:, None] * v, axis=0)
+        residual = np.abs(inverse[:, None] * (gram @ v - v * s[part])).max(axis=0)
+        found[part] = np.sqrt(size * (size + residual / (2 * EPS)))
+    return found
+
+
+def _resolve(sample: Sample, s: Floats, vectors: Any, gram_of: Callable[[Any], Any]) -> int:
     """Tell apart the directions that a product has lost; return how many are only rounding.
 
     The eigenvalues ``s`` of the product, ascending, and the vectors are overwritten; ``gram_of``
     returns the products of the images of vectors under X.
     """
-    first = _rank_cut(s, data.rounding)
+    first = _rank_cut(s, sample.rounding)
     if not 0 < first < len(s):
         return first
     # a product holds squares of lengths, of which the small ones are less than rounding errors of
@@ -110,21 +324,25 @@ def _resolve(data: DenseData, s: Floats, vectors: Any, gram_of: Callable[[Any], 
     vectors[:, :first] = vectors[:, :first] @ turn
     s[:first] = np.clip(lost, 0, s[first])
     # rounding has mixed them with the directions that were kept, most with the shortest
-    mixed = LOST_SAFETY * EPS * np.sqrt(max(data.X.shape) / s[first] * s[-1])
-    return _rank_cut(s, max(data.rounding, mixed) ** 2)
+    mixed = SAFETY * EPS * np.sqrt(max(sample.X.shape) / s[first] * s[-1])
+    return _rank_cut(s, max(sample.rounding, mixed) ** 2)
 
 
-def image_gram(matrix: Any, vectors: Any) -> Any:
+def _image_gram(sample: Sample, mean: Any, vectors: Any) -> Any:
+    """Return the products of images under the centred, weighted X."""
+    total: Any = 0
+    for block in sample.X.blocks():
+        images = sample.X.rotated(block, mean, vectors)
+        total = total + images.T @ (sample.shares[block, None] * images)
+    return total
+
+
+def _image_gram_of(matrix: Any, vectors: Any) -> Any:
     """Return VᵀAᵀAV for a matrix A, a few vectors at a time to need little memory."""
     gram = vectors.T @ vectors
-    for some in slices(vectors.shape[1], IMAGES_AT_ONCE):
+    for some in slices(vectors.shape[1], 2**5 * BLOCK_NUMBERS // max(matrix.shape)):
         gram[:, some] = vectors.T @ (matrix.T @ (matrix @ vectors[:, some]))
     return (gram + gram.T) / 2
-
-
-def diagonal(matrix: Any) -> Any:
-    """Return the diagonal of a matrix of any namespace."""
-    return array_namespace(matrix).linalg.diagonal(matrix)
 
 
 def _rank_cut(ascending: Floats, rounding: float) -> int:
@@ -194,7 +412,7 @@ def without_null(
     image = 2 * (matrix @ normal)
     image -= (normal @ image) * normal
     # in blocks of rows: memory for a whole outer product costs more time than the sums
-    for rows in slices(len(matrix), MIRROR_NUMBERS // len(matrix)):
+    for rows in slices(len(matrix), BLOCK_NUMBERS // len(matrix)):
         matrix[rows] -= normal[rows, None] * image
         matrix[rows] -= image[rows, None] * normal
     eigenvalues, vectors = eigenpairs(matrix[1:, 1:])

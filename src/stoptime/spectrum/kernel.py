@@ -9,30 +9,29 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from sklearn.utils import check_array
 
-from stoptime.spectrum.accuracy import check_range
+from stoptime.spectrum.accuracy import EXACT, SAFETY, check_scale
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.data import Goal, RowsToTest
-from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.factorise import advising, without_null
+from stoptime.spectrum.data import Fold, RowsToTest, Want
+from stoptime.spectrum.factorise import advising, assembled, without_null
+from stoptime.spectrum.kinds import sample_of
+from stoptime.spectrum.row_data import SampleData, Splits, test_weights
+from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, Floats
 from stoptime.support.checks import truth_value
 
 ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
 INDEFINITE = 1e-6  # of the largest eigenvalue: a more negative eigenvalue is not rounding
-CENTRINGS = 4.0  # rounding errors of an entry, in units of eps times the largest
-PIVOT = 8.0  # in units of eps times the largest diagonal entry: smaller pivots are rounding
-LOW_RANK = 0.6  # share of the rows up to which a factor with fewer columns is faster
-PROBES = 4  # random vectors that reveal whether a matrix is zero
+ENTRY_ROUNDINGS = 4.0  # rounding errors of an entry, in units of eps times the largest
 
 
 def decompose_kernel(
@@ -64,27 +63,32 @@ def decompose_kernel(
     Spectrum(442 samples, 442 features, rank 10, solver='kernel')
     """
     centred = truth_value("fit_intercept", fit_intercept)
-    return KernelData.validated(K, y, sample_weight, centred).spectrum()
+    return KernelData.of(K, y, sample_weight, centred).spectrum()
 
 
 @dataclass(frozen=True)
-class KernelData(DenseData):
-    """A kernel matrix of the training rows, in double precision, in the place of X."""
+class KernelData(SampleData):
+    """A sample with the kernel matrix of its rows in the place of X, in double precision."""
 
+    sample: Sample
     # returns the kernel between new rows and the training rows
     values: Callable[[Any], Floats] | None = None
 
     @classmethod
-    def validated(
-        cls, X: Any, y: Any, sample_weight: ArrayLike | None, fit_intercept: bool
+    def of(
+        cls,
+        K: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        fit_intercept: bool,
+        values: Callable[[Any], Floats] | None = None,
     ) -> KernelData:
         """Check a kernel matrix, including its symmetry."""
-        K = np.asarray(check_array(X, dtype=np.float64, input_name="kernel matrix"))
+        K = np.asarray(check_array(K, dtype=np.float64, input_name="kernel matrix"))
         largest = largest_entry(K)
-        # room for the sums of squares below; small entries are harmless, as they are not squared
         with np.errstate(over="ignore"):
-            square = np.square(largest)
-        check_range("The kernel matrix", square, False, float(K.size) ** 2)
+            # small entries are harmless, as they are not squared
+            check_scale("The kernel matrix", np.maximum(np.square(largest), 1.0))
         if K.shape[0] != K.shape[1]:
             raise ValueError(
                 "The kernel matrix must be square, with values between all training rows; got "
@@ -96,47 +100,59 @@ class KernelData(DenseData):
             raise ValueError(
                 f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}."
             )
-        return cast("KernelData", super().validated(K, y, sample_weight, fit_intercept))
+        return cls(sample_of(K, y, sample_weight, fit_intercept), values)
 
-    def spectrum(self, wanted: Sequence[Goal] | None = None, solver: str = "auto") -> Spectrum:  # noqa: ARG002
+    @property
+    def rows(self) -> Sample:
+        """The rows of the kernel matrix."""
+        return self.sample
+
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
         """Diagonalise the centred, weighted kernel matrix."""
         return self._spectrum
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        K = self.X
-        root = np.sqrt(self.shares)
-        weighted = K / len(K) if self.uneven_shares is None else root[:, None] * K * root
-        eigenpairs = partial(_eigenpairs, rounding=CENTRINGS * EPS * largest_entry(K))
-        means = np.zeros(len(K)), np.zeros(self.n_targets)
-        if self.fit_intercept:
-            means = self.shares @ K, self.shares @ self.y
+        sample = self.sample
+        K = sample.X.matrix()
+        root = np.sqrt(sample.shares)
+        weighted = K / len(K) if sample.uneven_shares is None else root[:, None] * K * root
+        eigenpairs = partial(_eigenpairs, rounding=ENTRY_ROUNDINGS * EPS * largest_entry(K))
+        means = sample.means
+        if sample.fit_intercept:
             eigenvalues, left = without_null(weighted, root, eigenpairs)
         else:
             eigenvalues, left = eigenpairs(weighted)
         lengths = np.sqrt(eigenvalues)
-        response = lengths[:, None] * (left.T @ (root[:, None] * (self.y - means[1])))
+        response = lengths[:, None] * (left.T @ (root[:, None] * (sample.y - means[1])))
         left /= lengths
         # in coordinates that are columns of K, a weighted row is a multiple of a unit vector
         basis = DualVectors(sparse.diags_array(root), left)
-        return self.assembled(eigenvalues, basis, response, means, "kernel", np.inf)
+        factors = eigenvalues, basis, response
+        return assembled(sample, factors, means, sample.target_power(), "kernel", EXACT)
 
-    def _taken(self, rows: NDArray[np.intp]) -> Floats:
-        return np.asarray(self.X[np.ix_(rows, rows)])
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds, each with the kernel between its own rows."""
+        return [partial(self._fold, train, test) for train, test in splits]
 
-    def rows_to_test(self, test: NDArray[np.intp], train: NDArray[np.intp]) -> RowsToTest:
-        """Return the kernel between some rows and the training rows as a test set."""
-        own = self.X[np.ix_(test, train)]
-        return RowsToTest(own, self.y[test], self._test_weights(test), columns=train)
+    def _fold(
+        self, train: NDArray[np.intp], test: NDArray[np.intp]
+    ) -> tuple[KernelData, RowsToTest]:
+        K = self.sample.X.matrix()
+        rows = ArrayRows(K[np.ix_(train, train)])
+        own = K[np.ix_(test, train)]
+        weights = test_weights(self.sample, test)
+        tested = RowsToTest(own, self.sample.y[test], weights, columns=train)
+        return KernelData(replace(self.sample.take(train), X=rows)), tested
 
-    def test_set(self, X: Any, y: ArrayLike) -> RowsToTest:
+    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the kernel between new rows and the training rows as a test set."""
-        return super().test_set(X if self.values is None else self.values(X), y)
+        return super().test(X if self.values is None else self.values(X), y)
 
 
 def _probes(n: int) -> Floats:
     # a matrix that maps a few random vectors to zero is zero
-    return np.random.default_rng(0).standard_normal((n, PROBES))
+    return np.random.default_rng(0).standard_normal((n, 4))
 
 
 def largest_entry(matrix: Floats) -> float:
@@ -172,19 +188,20 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
 def _cholesky(gram: Floats) -> Floats | None:
     """Return F with few columns and FFᵀ equal to the matrix, or None if there is no such F."""
     n = len(gram)
-    tolerance = PIVOT * EPS * float(np.diagonal(gram).max())
+    tolerance = SAFETY * EPS * float(np.diagonal(gram).max())
     # if half of the rows have full rank, that of the whole is above a half
     if tolerance <= 0 or _has_full_rank(gram[::2, ::2], tolerance):
         return None
     lower, pivots, rank, _ = linalg.lapack.dpstrf(gram.T, tol=tolerance, lower=1)
-    if rank > LOW_RANK * n:
+    # with more columns the factor is no faster than all eigenvectors
+    if rank > 0.6 * n:
         return None
     factor = np.empty((n, rank))
     factor[pivots - 1] = np.tril(lower[:, :rank])
     # an indefinite matrix ends the factorisation early too: random vectors reveal the remainder
     probes = _probes(n)
     remainder = np.linalg.norm(gram @ probes - factor @ (factor.T @ probes))
-    return factor if remainder <= PIVOT * EPS * n * np.trace(gram) else None
+    return factor if remainder <= SAFETY * EPS * n * np.trace(gram) else None
 
 
 def _has_full_rank(gram: Floats, tolerance: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Literal
 
 import numpy as np
@@ -10,32 +9,37 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
+from stoptime.spectrum.moments import Statistics
+from stoptime.spectrum.rows import (
+    ArrayRows,
+    OperatorRows,
+    Rows,
+    Sample,
+    SlicedRows,
+    SparseRows,
+    sample_sizes,
+)
+from stoptime.spectrum.source import Source
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
 
-Kind = Literal["dense", "sparse", "operator", "dask", "chunks", "statistics"]
+Kind = Literal["dense", "sparse", "operator", "disk", "rows", "stream"]
 DTYPES = [np.float64, np.float32]
-CLASSES: dict[Kind, list[str]] = {
-    "dask": ["dask.array.Array", "dask.dataframe.DataFrame"],
-    "chunks": ["stoptime.spectrum.streamed.sources.Chunks", "zarr.Array", "h5py.Dataset"],
-    "statistics": ["stoptime.spectrum.streamed.statistics.Statistics"],
-}
-"""The classes of streamed data, by their module and name."""
 
 
 def kind_of(X: Any) -> Kind:
     """Return the kind of a container; unknown containers count as dense arrays."""
-    if sparse.issparse(X):
+    # the second is a data frame of pandas whose columns are all sparse
+    if sparse.issparse(X) or (hasattr(X, "columns") and hasattr(X, "sparse")):
         return "sparse"
+    if isinstance(X, Rows):
+        return "rows"
     # operators of SciPy, PyLops and others: the protocol of aslinearoperator
     if hasattr(X, "matvec") and hasattr(X, "shape"):
         return "operator"
-    for kind, classes in CLASSES.items():
-        for path in classes:
-            module, _, name = path.rpartition(".")
-            # an instance exists only if its module has been imported
-            if module in sys.modules and isinstance(X, getattr(sys.modules[module], name, ())):
-                return kind
-    return "dense"
+    if hasattr(X, "__dask_graph__") or isinstance(X, Source | Statistics):
+        return "stream"
+    package = type(X).__module__.partition(".")[0]
+    return "disk" if package in {"zarr", "h5py"} else "dense"
 
 
 def array_options(X: Any) -> dict[str, Any] | None:
@@ -50,9 +54,11 @@ def array_options(X: Any) -> dict[str, Any] | None:
 
 
 def checked_matrix(X: Any, name: str = "X") -> Any:
-    """Return a sparse matrix in double precision by rows or columns, or an operator of SciPy."""
+    """Return a sparse matrix in double precision by rows, or an operator of SciPy."""
     if len(X.shape) != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
+    if kind_of(X) == "sparse" and not sparse.issparse(X):
+        X = X.sparse.to_coo()
     X = X if sparse.issparse(X) else aslinearoperator(X)
     if X.dtype is not None and np.issubdtype(X.dtype, np.complexfloating):
         raise ValueError(f"Complex data not supported: {name} is complex. Use Re and Im as rows.")
@@ -60,7 +66,7 @@ def checked_matrix(X: Any, name: str = "X") -> Any:
         raise ValueError(f"{name} must have at least one row and one column; got shape {X.shape}.")
     if not sparse.issparse(X):
         return X
-    X = X if X.format in {"csr", "csc"} else X.tocsr()
+    X = X.tocsr()
     X = X.astype(np.float64, copy=False)
     assert_all_finite(X.data, input_name=name)
     return X
@@ -73,6 +79,9 @@ def rows_in_memory(X: Any, reference: Any, *, dtype: Any = None, name: str = "X"
     on_device = is_device_array(X) or is_device_array(reference)
     if kind in {"sparse", "operator"} and not on_device:
         return checked_matrix(X, name)
+    if kind in {"disk", "rows"}:
+        X = X.read(slice(None)) if kind == "rows" else X[:]
+        kind = "dense"
     if kind != "dense":
         where = "rows of the same kind as in fit" if on_device else "rows in memory"
         raise TypeError(f"{name} must be {where}; got {type(X).__name__}.")
@@ -133,3 +142,31 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     if not bool(xp.all(xp.isfinite(y))):
         raise ValueError("Input y contains NaN or infinity.")
     return as_dtype(X, xp.float64) if whole else X, y
+
+
+def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
+    """Check rows in any container, their response and weights; NaN in X is found in products."""
+    if y is None:
+        raise ValueError("y must be given with X.")
+    kind = kind_of(X)
+    rows: Rows
+    if kind == "dense":
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that find NaN need not warn too
+            X, y = checked_device(X, y) if is_device_array(X) else checked_host(X, y)
+        rows = ArrayRows(X)
+    else:
+        if kind == "rows":
+            rows = X
+        elif kind == "disk":
+            rows = SlicedRows(X)
+        else:
+            single = kind == "sparse" and getattr(X, "dtype", None) == np.float32
+            matrix = checked_matrix(X)
+            precision = np.dtype(np.float32 if single else np.float64)
+            rows = SparseRows(matrix, precision) if kind == "sparse" else OperatorRows(matrix)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
+        check_shapes(rows, y)
+    shares, n, count = sample_sizes(sample_weight, rows.shape[0])
+    shares = None if shares is None else like(y, shares)
+    columns = y.reshape(y.shape[0], -1)
+    return Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)

@@ -1,184 +1,406 @@
-"""First and second moments of the data in one pass, all that tall least squares needs."""
+"""Means and second moments in one pass over the rows: all that tall least squares needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from stoptime.support.arrays import Array, Floats, array_namespace, as_dtype, like, on_host, slices
+from stoptime.spectrum.accuracy import check_scale
+from stoptime.spectrum.rows import ArrayRows, Rows, checked_weights
+from stoptime.support.arrays import Floats, array_namespace, as_float64, like, on_host
+from stoptime.support.files import load_arrays, save_arrays
 
 GUESS_ROWS = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is
-CACHED_BYTES = 2**20  # a block stays in the processor's cache between centring and multiplication
-CACHED_ROWS = 2**10  # least number of rows of a block, so that a product is worth calling
+NEGATIVE_VARIANCE = 1e-6  # of a variance: rounding may push a difference this far below zero
+MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
+STATISTICS_FORMAT = 1  # version of the layout of stored files
 
 
-@dataclass(frozen=True)
-class Moments:
-    r"""Means and centred second moments of (X, y).
+@dataclass(frozen=True, repr=False, eq=False)
+class Statistics:
+    r"""Means and centred second moments of rows (x, y), which stand for the rows themselves.
 
-    .. math:: \bar x = \sum_i w_i x_i, \qquad
-        \hat\Sigma = \sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad \sum_i w_i = 1
+    .. math:: \bar x = \frac1w\sum_i w_i x_i, \qquad
+        \hat\Sigma = \frac1w\sum_i w_i (x_i-\bar x)(x_i-\bar x)^T, \qquad w = \sum_i w_i
 
-    and likewise the cross moments with y. Without an intercept the means are zero.
+    and likewise the products with y. Statistics of two sets of rows add up to those of both. They
+    hold p × p numbers, whatever the number of rows, and are accepted wherever data are:
+    ``decompose(statistics)``, ``StoppedRegressor().fit(statistics)``.
+
+    Attributes
+    ----------
+    weight, n_rows : float and int
+        Sum of the sample weights, and number of rows of positive weight.
+    origin, offset : arrays of shape (n_features + n_targets,)
+        The mean of (x, y) is their sum. Rows were measured from the origin, so that the offset is
+        small and columns with large means keep their digits.
+    gram, cross : arrays of shape (n_features, n_features) and (n_features, n_targets)
+        Mean products of features, and of features with targets, centred.
+    target_power : array of shape (n_targets,)
+        Mean squares of the targets, centred.
+    single_target, names : bool, and tuple of str or None
+        Whether y was a vector, and the names of the features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> seen = Statistics.of(X[:300], y[:300])
+    >>> seen.update(X[300:], y[300:])
+    Statistics(442 rows, 10 features, 1 target)
     """
 
-    feature_mean: Floats
-    target_mean: Floats
-    gram: Floats
-    cross: Floats
-
-    def without(self, part: Moments, share: float) -> Moments:
-        r"""Return the moments of the rows that remain when a part is removed.
-
-        .. math:: (1-\rho)\bar x' = \bar x - \rho\bar x_\rho, \qquad
-            (1-\rho)\hat\Sigma' = \hat\Sigma + dd^T - \rho(\hat\Sigma_\rho + d_\rho d_\rho^T)
-
-        with d the distances of the two means from the new one, and ρ the removed ``share`` of the
-        weight.
-        """
-        keep = 1 - share
-        feature_mean = (self.feature_mean - share * part.feature_mean) / keep
-        target_mean = (self.target_mean - share * part.target_mean) / keep
-        d = (self.feature_mean - feature_mean)[:, None]
-        d_part = (part.feature_mean - feature_mean)[:, None]
-        e = self.target_mean - target_mean
-        e_part = part.target_mean - target_mean
-        gram = (self.gram + d * d.T - share * (part.gram + d_part * d_part.T)) / keep
-        cross = (self.cross + d * e - share * (part.cross + d_part * e_part)) / keep
-        return Moments(feature_mean, target_mean, gram, cross)
-
-
-class Sums(NamedTuple):
-    """Means as an origin and small offsets, and second moments about the means."""
-
     weight: float
-    # pairs of features and of targets, zero without centring
-    origin: tuple[Floats, Floats]
-    offset: tuple[Floats, Floats]
+    n_rows: int
+    origin: Floats
+    offset: Floats
     gram: Floats
     cross: Floats
     target_power: Floats
+    single_target: bool = True
+    names: tuple[str, ...] | None = None
 
-    def moments(self) -> Moments:
-        """Add origin and offset."""
-        feature_mean = self.origin[0] + self.offset[0]
-        target_mean = self.origin[1] + self.offset[1]
-        return Moments(feature_mean, target_mean, self.gram, self.cross)
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> Statistics:
+        """Return the statistics of rows, in double precision.
+
+        Parameters
+        ----------
+        X, y, sample_weight : array-like
+            Rows, response and weights as for :func:`stoptime.decompose`, numbers of any type.
+        names : sequence of str, optional
+            Names of the features, by default the columns of a data frame; only rows of the same
+            features can then be added.
+        """
+        names = column_names(X) if names is None else names
+        features = _numeric("X", X, {2})
+        targets = _numeric("y", y, {1, 2})
+        n, p = features.shape
+        if n != len(targets):
+            raise ValueError(f"X and y must have the same rows; got {n} and {len(targets)}.")
+        if names is not None and not len(names) == len(set(names)) == p:
+            raise ValueError(f"names must be {p} different names of features; got {len(names)}.")
+        weights = None if sample_weight is None else checked_weights(sample_weight, n)
+        columns = targets.reshape(n, int(np.prod(targets.shape[1:])))
+        found = moments(ArrayRows(features), columns, weights, single_target=targets.ndim == 1)
+        _check_entries("X", features, np.diagonal(found.gram), found.feature_mean)
+        _check_entries("y", columns, found.target_power, found.target_mean)
+        return replace(found, names=None if names is None else tuple(map(str, names)))
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return int(self.gram.shape[0])
+
+    @property
+    def n_targets(self) -> int:
+        """Number of columns of y."""
+        return int(self.cross.shape[1])
+
+    @property
+    def feature_mean(self) -> Floats:
+        """Mean of the features."""
+        return (self.origin + self.offset)[: self.n_features]
+
+    @property
+    def target_mean(self) -> Floats:
+        """Mean of the targets."""
+        return (self.origin + self.offset)[self.n_features :]
+
+    def about_zero(self) -> Statistics:
+        """Return moments about zero, for a fit without an intercept: all means are then zero."""
+        x, y = self.feature_mean, self.target_mean
+        return replace(
+            self,
+            origin=0 * self.origin,
+            offset=0 * self.offset,
+            gram=self.gram + x[:, None] * x,
+            cross=self.cross + x[:, None] * y,
+            target_power=self.target_power + y**2,
+        )
+
+    def merge(self, other: Statistics) -> Statistics:
+        r"""Return the statistics of both sets of rows; ``a + b`` is the same.
+
+        .. math:: \hat\Sigma = \alpha\hat\Sigma_a + \beta\hat\Sigma_b + \alpha\beta\,dd^T,
+            \qquad d = \bar x_b - \bar x_a
+
+        with α and β the shares of the weight.
+        """
+        self._check_like(other)
+        if other.weight == 0 or self.weight == 0:
+            return replace(self if other.weight == 0 else other, names=self.names or other.names)
+        weight = self.weight + other.weight
+        a = self.weight / weight
+        b = other.weight / weight
+        # origins and offsets are subtracted separately: the difference of large means loses digits
+        d = (other.origin - self.origin) + (other.offset - self.offset)
+        x, y = d[: self.n_features], d[self.n_features :]
+        gram = a * self.gram
+        gram += b * other.gram
+        gram += (a * b * x)[:, None] * x
+        cross = a * self.cross
+        cross += b * other.cross + (a * b * x)[:, None] * y
+        return replace(
+            self,
+            weight=weight,
+            n_rows=self.n_rows + other.n_rows,
+            offset=self.offset + b * d,
+            gram=gram,
+            cross=cross,
+            target_power=a * self.target_power + b * other.target_power + a * b * y**2,
+            names=self.names or other.names,
+        )
+
+    __add__ = merge
+
+    def __radd__(self, other: object) -> Statistics:
+        """Return the statistics themselves where a sum begins with zero, as ``sum`` does."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def update(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Statistics:
+        """Return the statistics with new rows added; see :meth:`of`."""
+        return self.merge(Statistics.of(X, y, sample_weight))
+
+    def without(self, part: Statistics) -> Statistics:
+        """Return the statistics of the rows that remain when a part is removed."""
+        self._check_like(part)
+        if part.weight == 0:
+            return self
+        if part.weight >= self.weight or part.n_rows >= self.n_rows:
+            raise ValueError(f"{part} cannot be a part of {self}: it has as many rows or more.")
+        # merging with a negative weight undoes merging
+        left = self.merge(replace(part, weight=-part.weight, n_rows=-part.n_rows))
+        rest = diagonal(left.gram)
+        # rounding makes variances slightly negative; rows that were never added, by far
+        most = diagonal(self.gram) * self.weight / left.weight
+        if bool((rest < -NEGATIVE_VARIANCE * most).any()):
+            raise ValueError(f"{part} cannot be a part of {self}: its variance is larger.")
+        return replace(
+            left,
+            gram=_with_diagonal(left.gram, nonnegative(rest)),
+            target_power=nonnegative(left.target_power),
+            names=self.names,
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a file without pickle; an interrupt leaves no incomplete file behind."""
+        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["names"] = np.array(self.names or (), dtype=np.str_)
+        values["weight"] = float(self.weight)
+        arrays = {name: np.asarray(value) for name, value in values.items()}
+        save_arrays(Path(path), {"format": np.array(STATISTICS_FORMAT)} | arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Statistics:
+        """Read a file that :meth:`save` has written; any other raises a ValueError."""
+        arrays = load_arrays(Path(path))
+        reason = _fault(arrays)
+        if reason:
+            raise ValueError(f"{path} holds no statistics of stoptime: {reason}.")
+        values: dict[str, Any] = {one.name: arrays[one.name] for one in fields(cls)}
+        for name in ("weight", "n_rows", "single_target"):
+            values[name] = arrays[name].item()
+        values["names"] = tuple(map(str, arrays["names"])) or None
+        return cls(**values)
+
+    def _check_like(self, other: Statistics) -> None:
+        if not isinstance(other, Statistics):
+            raise TypeError(f"Statistics merge only with Statistics; got {type(other).__name__}.")
+        mine = self.n_features, self.n_targets, self.single_target
+        if mine != (other.n_features, other.n_targets, other.single_target):
+            raise ValueError(
+                f"{self} and {other} have different columns, or y of different shapes."
+            )
+        for one, two in zip(self.names or (), other.names or (), strict=False):
+            if one != two:
+                raise ValueError(f"The statistics have different features: {one!r} and {two!r}.")
+
+    def __repr__(self) -> str:
+        weight = "" if self.weight == self.n_rows else f" of weight {self.weight:g}"
+        targets = f"{self.n_targets} target" + ("s" if self.n_targets != 1 else "")
+        return f"Statistics({self.n_rows} rows{weight}, {self.n_features} features, {targets})"
 
 
-def sums(
-    X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool, height: int | None = None
-) -> Sums:
-    """Accumulate the moments block by block: X is read once and never copied whole."""
-    # sums are computed in dtype, about the means if centre is true; blocks have so many rows that
-    # they stay in the cache of a processor, unless a height is given
-    xp = array_namespace(X)
-    n, p = X.shape
-    weight, scale, weights = _scaled(weights, X, dtype)
-    shift, target_shift = _shifts(X, y, weights, dtype, centre=centre)
+@np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found in the result
+def moments(X: Rows, y: Any, weights: Any = None, *, single_target: bool = False) -> Statistics:
+    """Accumulate the statistics block by block: X is read once and never copied whole."""
+    xp = array_namespace(y)
+    n = X.shape[0]
+    n_rows = n
+    total = float(n)
+    if weights is not None:
+        host = np.asarray(on_host(weights), np.float64)
+        n_rows = int(np.count_nonzero(host))
+        total = float(host.sum())
+        weights = like(y, host / (total or 1.0))
+    shift, target_shift = _guessed_means(X, y, weights)
     shifted = bool(xp.any(shift != 0))
-    height = height or max(p, CACHED_ROWS, CACHED_BYTES // (8 * p))
-    gram = as_dtype(like(X, np.zeros((p, p))), dtype)
-    others = as_dtype(like(X, np.zeros((1 + y.shape[1], p))), dtype)  # totals, cross moments
+    gram = 0 * shift[:, None] * shift
+    others: Any = 0  # totals and cross moments
     target_total = 0 * target_shift
     power = 0 * target_shift
-    for rows in slices(n, height):
-        features = as_dtype(X[rows], dtype)
-        # BLAS rounds products of arrays that are not aligned in memory differently
-        if not getattr(getattr(features, "flags", None), "aligned", True):
-            features = features.copy(order="K")
+    for block in X.blocks():
+        features = X.read(block)
         if shifted:
             features = features - shift
-        targets = as_dtype(y[rows], dtype) - target_shift
+        targets = as_float64(y[block]) - target_shift
         if weights is None:
             target_total += xp.sum(targets, axis=0)
             left = xp.concat([xp.ones_like(targets[:, :1]), targets], axis=1)
         else:
-            root = xp.sqrt(weights[rows])[:, None]
+            root = xp.sqrt(weights[block])[:, None]
             features = features * root
             targets = targets * root
             target_total += xp.sum(root * targets, axis=0)
             left = xp.concat([root, targets], axis=1)
         power += xp.sum(targets * targets, axis=0)
         gram += features.T @ features
-        others += left.T @ features
-    gram /= scale
-    others /= scale
-    target_total /= scale
-    power /= scale
-    total = others[0]
-    cross = others[1:].T
-    origin = shift, target_shift
-    if not centre:
-        return Sums(weight, origin, (0 * total, 0 * target_total), gram, cross, power)
-    gram -= total[:, None] * total
-    cross -= total[:, None] * target_total
-    power = xp.clip(power - target_total**2, 0, None)
-    return Sums(weight, origin, (total, target_total), gram, cross, power)
-
-
-def _scaled(weights: Any, X: Any, dtype: Any) -> tuple[float, float, Any]:
-    """Return the sum of the weights, and scaled weights where X is, after their own sum."""
+        others = others + left.T @ features
+    if not n:
+        others = 0 * xp.concat([shift[None], target_shift[:, None] + shift])
     if weights is None:
-        return float(X.shape[0]), float(X.shape[0]) or 1.0, None
-    host = on_host(weights)
-    # dividing weights by a power of two near the largest keeps products from underflow
-    scaled = np.ldexp(host, -np.frexp(host.max(initial=0))[1])
-    total = float(scaled.sum(dtype=np.float64)) or 1.0
-    return float(host.sum(dtype=np.float64)), total, as_dtype(like(X, scaled), dtype)
+        scale = total or 1.0
+        gram /= scale
+        others = others / scale
+        target_total /= scale
+        power /= scale
+    mean = others[0]
+    gram -= mean[:, None] * mean
+    # rounding may leave the variance of a constant column just below zero
+    gram = _with_diagonal(gram, nonnegative(diagonal(gram)))
+    return Statistics(
+        total,
+        n_rows,
+        xp.concat([shift, target_shift]),
+        xp.concat([mean, target_total]),
+        gram,
+        others[1:].T - mean[:, None] * target_total,
+        nonnegative(power - target_total**2),
+        single_target,
+        X.names,
+    )
 
 
-def _shifts(X: Any, y: Any, weights: Any, dtype: Any, *, centre: bool) -> tuple[Any, Any]:
-    """Guess the means from a few rows; zeros for features near zero, and without centring."""
+def _guessed_means(X: Rows, y: Any, weights: Any) -> tuple[Any, Any]:
+    """Guess the means from a few rows; zeros for features that are near zero."""
     # subtracting a large mean first leaves little to be cancelled in the second moments
     n = X.shape[0]
+    if not n:
+        return like(y, np.zeros(X.shape[1])), like(y, np.zeros(y.shape[1]))
     # spread over all rows: the first ones may be unlike the others
     few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
-    share = np.full(len(few), 1 / max(len(few), 1))
+    share = np.full(len(few), 1 / len(few))
     if weights is not None:
         host = on_host(weights)
         if n > GUESS_ROWS:
             few = np.sort(np.argpartition(host, -GUESS_ROWS)[-GUESS_ROWS:])
         share = host[few] / (host[few].sum() or 1.0)
-    index = like(X, few)
-    rows = as_dtype(X[index], dtype)
-    targets = as_dtype(y[index], dtype)
-    if not centre or not len(few):
-        return (0 * rows).sum(axis=0), (0 * targets).sum(axis=0)
-    share = as_dtype(like(X, share), dtype)[:, None]
+    rows = X.read(few)
+    share = like(y, share)[:, None]
     mean = (share * rows).sum(axis=0)
     spread = (share * rows * rows).sum(axis=0) - mean**2
     far = bool((mean**2 > NEAR**2 * spread).any())
-    return mean if far else 0 * mean, (share * targets).sum(axis=0)
+    return mean if far else 0 * mean, (share * as_float64(y[like(y, few)])).sum(axis=0)
 
 
-def checked_weights(sample_weight: ArrayLike, n: int) -> Array:
-    """Return weights in double precision, after checking that they are finite and non-negative."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
+def diagonal(matrix: Any) -> Any:
+    """Return the diagonal of a matrix of any namespace."""
+    return array_namespace(matrix).linalg.diagonal(matrix)
+
+
+def nonnegative(values: Any) -> Any:
+    """Return zero for negative numbers."""
+    return array_namespace(values).clip(values, 0, None)
+
+
+def _with_diagonal(matrix: Any, values: Any) -> Any:
+    """Return the matrix, which is overwritten, with another diagonal."""
+    places = array_namespace(values).arange(len(values))
+    matrix[places, places] = values
+    return matrix
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns, if they are strings that differ."""
+    columns = list(getattr(X, "columns", ()))
+    strings = all(isinstance(name, str) for name in columns)
+    return tuple(columns) if columns and strings and len({*columns}) == len(columns) else None
+
+
+def check_size(n_features: int) -> None:
+    """Raise a ValueError where the products of so many features would not fit into memory."""
+    if n_features > MOST_FEATURES:
         raise ValueError(
-            f"sample_weight must be of shape ({n},), one per row; got {weights.shape}."
+            f"Statistics of {n_features} features take {8e-9 * n_features**2:.0f} GB, and at most "
+            f"{MOST_FEATURES} features are accepted: select or project columns first, or fit the "
+            "rows in memory if they are few."
         )
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        raise ValueError(
-            f"sample_weight must be finite and non-negative; got {float(weights[wrong][0])}."
-        )
-    return weights
 
 
-def sample_sizes(sample_weight: ArrayLike | None, n: int) -> tuple[Floats | None, float, float]:
-    """Return weights divided by their sum (None if equal), their sum, and the observation count."""
-    if sample_weight is None:
-        return None, float(n), float(n)
-    weights = checked_weights(on_host(sample_weight), n)
-    total = float(weights.sum())
-    if not 0 < total < np.inf:
-        raise ValueError(
-            "sample_weight must have a positive finite sum; with zero weights there are no data."
-        )
-    return weights / total, total, max(total, float(np.count_nonzero(weights)))
+def _check_entries(name: str, columns: NDArray[Any], powers: Floats, means: Floats) -> None:
+    """Raise a ValueError that names an entry that is not finite, or a column of extreme scale."""
+    if not np.isfinite(powers).all() and not np.isfinite(columns).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(columns))[0])
+        kind = "NaN" if np.isnan(columns[row, column]) else "infinity"
+        raise ValueError(f"{name} contains {kind}, first in row {row}, column {column}.")
+    check_scale(name, powers, means)
+
+
+def _numeric(name: str, data: ArrayLike, ndims: set[int]) -> NDArray[Any]:
+    array = np.asarray(data)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers; got dtype {array.dtype}.")
+    if array.ndim not in ndims:
+        shape = "(n, n_features)" if ndims == {2} else "(n,) or (n, n_targets)"
+        raise ValueError(f"{name} must be of shape {shape}; got {array.shape}.")
+    if 0 in array.shape[1:]:
+        raise ValueError(f"{name} has no columns.")
+    if name == "X":
+        check_size(array.shape[1])
+    return array
+
+
+@np.errstate(invalid="ignore")
+def _fault(arrays: dict[str, NDArray[Any]]) -> str:
+    """Return why stored arrays are not valid statistics, or an empty string if they are."""
+    for name in ("format", *(one.name for one in fields(Statistics))):
+        if name not in arrays:
+            return f"{name} is missing"
+    cross, gram, power = arrays["cross"], arrays["gram"], arrays["target_power"]
+    if cross.ndim != 2 or cross.size == 0:
+        return f"cross is of shape {cross.shape}"
+    p, q = cross.shape
+    shapes = {"origin": (p + q,), "offset": (p + q,), "gram": (p, p), "target_power": (q,)}
+    numbers = [arrays[name] for name in ("cross", "weight", *shapes)]
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape or arrays[name].dtype != np.float64:
+            found = f"{arrays[name].dtype} of shape {arrays[name].shape}"
+            return f"{name} is {found} instead of float64 of shape {shape}"
+    size = np.sqrt(np.diagonal(gram))
+    misfit = arrays["names"].shape not in {(0,), (p,)} or (arrays["single_target"] and q != 1)
+    faults = (
+        (arrays["format"] != STATISTICS_FORMAT, f"it is of format {arrays['format']}"),
+        (misfit, "its names or targets do not fit its shapes"),
+        (not all(np.isfinite(one).all() for one in numbers), "it has values that are not finite"),
+        (min(arrays["weight"], arrays["n_rows"]) < 0, "its number of rows is negative"),
+        (min(np.diagonal(gram).min(), power.min()) < 0, "it has negative mean squares"),
+        ((np.abs(gram - gram.T) > 1e-8 * size * size[:, None]).any(), "its gram is asymmetric"),
+    )
+    return next((reason for wrong, reason in faults if wrong), "")

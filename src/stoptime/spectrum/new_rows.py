@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import assert_all_finite
 
+from stoptime.spectrum.dask import dask_rows
 from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
-from stoptime.spectrum.streamed.dask import dask_rows
-from stoptime.spectrum.streamed.sources import Chunks, response_of
+from stoptime.spectrum.moments import Statistics
+from stoptime.spectrum.source import Source
+from stoptime.spectrum.sources import Chunks
 from stoptime.support.arrays import is_device_array
 
 
@@ -40,16 +42,18 @@ class NewChunks(NewRows):
 
     def predicted(self, coef: Any, intercept: Any) -> Any:
         """Return predictions of all blocks."""
-        return np.concatenate([_predicted(block, coef, intercept) for block in self.X])
+        return np.concatenate([_predicted(block, coef, intercept) for block in self.X.blocks()])
 
     def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return response, predictions and weights in one pass."""
         if sample_weight is not None:
             raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
         parts = []
-        for block in self.X:
+        for block in self.X.blocks():
+            if block.y is None:
+                raise ValueError("Chunks have no response: give y when you create them.")
             weight = np.ones(len(block.X)) if block.weight is None else block.weight
-            parts.append((response_of(block), _predicted(block, coef, intercept), weight))
+            parts.append((np.asarray(block.y), _predicted(block, coef, intercept), weight))
         if not parts:
             raise ValueError("There are no rows: every block is empty, or there is no block.")
         response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -57,8 +61,9 @@ class NewChunks(NewRows):
 
 
 def _predicted(block: Any, coef: Any, intercept: Any) -> Any:
-    assert_all_finite(block.X, input_name="X")
-    return block.X @ coef + intercept
+    X = np.asarray(block.X)
+    assert_all_finite(X, input_name="X")
+    return X @ coef + intercept
 
 
 def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
@@ -67,11 +72,11 @@ def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
     on_device = is_device_array(X) or is_device_array(coef)
     if kind in {"dense", "sparse"} and not on_device:
         return NewRows(validate(X, dtype=DTYPES, accept_sparse=["csr", "csc"]))
-    if kind in {"dense", "sparse", "operator"} or on_device:
+    if kind in {"dense", "sparse", "operator", "rows"} or on_device:
         return NewRows(rows_in_memory(X, coef))
-    if kind == "statistics":
+    if isinstance(X, Statistics):
         raise TypeError("Statistics contain no rows to predict.")
-    if kind == "dask":
+    if hasattr(X, "__dask_graph__"):
         return NewRows(dask_rows(X), getattr(X, "columns", None), in_memory=False)
-    chunks = X if isinstance(X, Chunks) else Chunks.of(X)
+    chunks = X if isinstance(X, Source) else Chunks.of(X)
     return NewChunks(chunks, chunks.names, in_memory=False)

@@ -1,11 +1,11 @@
-r"""Data with a penalty matrix: an ordinary problem in other coordinates, and the way back.
+r"""Data with a penalty matrix: ordinary data in other coordinates, and the way back.
 
 Let XF be an orthonormal basis of the columns that are not penalised, and P the projection that
 removes it. With the B of :mod:`stoptime.spectrum.penalty`,
 
 .. math:: \tilde X = PXB = XM, \qquad M = B - FG, \qquad G = F^TX^TXB/n, \qquad \tilde y = Py
 
-is ordinary data. Its coefficients γ give β = Mγ + Fr with r = FᵀXᵀy/n.
+is ordinary data of the same kind. Its coefficients γ give β = Mγ + Fr with r = FᵀXᵀy/n.
 """
 
 from __future__ import annotations
@@ -13,20 +13,143 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import constant
+from stoptime.spectrum.accuracy import SAFETY, constant
 from stoptime.spectrum.base import DualVectors, Geometry, Spectrum
-from stoptime.spectrum.dense import DenseData
-from stoptime.spectrum.moments import Moments
+from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
+from stoptime.spectrum.krylov import KrylovData
+from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
-from stoptime.support.arrays import Floats, as_dtype, is_device_array, like, on_host
+from stoptime.spectrum.row_data import RowData, column_powers
+from stoptime.spectrum.rows import Rows, Sample
+from stoptime.spectrum.streams import StreamData
+from stoptime.support.arrays import (
+    EPS,
+    Array,
+    Floats,
+    array_namespace,
+    as_float64,
+    is_device_array,
+    like,
+    on_host,
+)
+
+if TYPE_CHECKING:
+    from stoptime.spectrum.data import Fold
+    from stoptime.spectrum.rows import Index
 
 Images = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Penalised(Data):
+    """Data of any kind with a penalty; the spectrum is in the coordinates of X."""
+
+    data: Data
+    penalty_matrix: Any
+
+    def __post_init__(self) -> None:
+        """Check the penalty, which for streamed data spares a pass over the rows."""
+        if not isinstance(self.penalty_matrix, str) or self.penalty_matrix != "standardise":
+            _ = self.form
+
+    @cached_property
+    def form(self) -> StandardForm:
+        """The standard form of the penalty."""
+        return standard_form(self.penalty_matrix, self.data.shape[1], self._deviations)
+
+    def _deviations(self) -> Floats:
+        """Return the standard deviations of the columns, zero if they are constant."""
+        if isinstance(self.data, StreamData):
+            seen = self.data.moments if self.fit_intercept else self.data.moments.about_zero()
+            powers = np.diagonal(seen.gram)
+            return np.sqrt(np.where(constant(powers, seen.feature_mean), 0, powers))
+        return np.sqrt(column_powers(self.data.sample))  # type: ignore[attr-defined]
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """Numbers of rows and columns."""
+        return self.data.shape
+
+    @property
+    def n_targets(self) -> int:
+        """Number of columns of y."""
+        return self.data.n_targets
+
+    @property
+    def single_target(self) -> bool:  # type: ignore[override]
+        """Whether y is a vector."""
+        return self.data.single_target
+
+    @property
+    def fit_intercept(self) -> bool:  # type: ignore[override]
+        """Whether the data are centred."""
+        return self.data.fit_intercept
+
+    @property
+    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """Names of the columns."""
+        return self.data.names
+
+    @property
+    def complete(self) -> bool:  # type: ignore[override]
+        """As the data."""
+        return self.data.complete
+
+    @property
+    def rows(self) -> Sample | None:
+        """The rows of X as they are: spectra are in their coordinates."""
+        return self.data.rows
+
+    @cached_property
+    def _standard(self) -> tuple[Data, Restoration]:
+        """The data in standard form, and the way back."""
+        if isinstance(self.data, StreamData):
+            return _moments_in_standard_form(self.data, self.form)
+        sample, restored = _rows_in_standard_form(self.data.sample, self.form)  # type: ignore[attr-defined]
+        if isinstance(self.data, KrylovData):
+            # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
+            floor = self.data.floor and self.data.floor * _size(self.form.inverse)
+            return replace(self.data, sample=sample, least=floor), restored
+        ready = None
+        inverse = self.form.inverse
+        plain = isinstance(self.data, RowData) and not self.form.null.shape[1]
+        if isinstance(inverse, Scaling) and plain:
+            ready = partial(_scaled_moments, cast("RowData", self.data), inverse)
+        return RowData(sample, ready), restored
+
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
+        """Factor the data in standard form, and map the result back."""
+        data, restored = self._standard
+        return restored(data.spectrum(want))
+
+    def splits(self, cv: Any, groups: ArrayLike | None = None) -> Any:
+        """Draw the folds of a splitter."""
+        return self.data.splits(cv, groups)
+
+    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:
+        """Return the folds; each has the same penalty, also one that is relative to all rows."""
+        return [partial(self._fold, one) for one in self.data.folds(splits, verbose=verbose)]
+
+    def _fold(self, fold: Fold) -> tuple[Data, TestSet]:
+        train, test = fold()
+        return Penalised(train, self.form), test
+
+    def left_out(
+        self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
+    ) -> list[tuple[Fit, TestedRows]]:
+        """Fit the training set of every fold with the penalty."""
+        penalised = lambda train: fitted(Penalised(train, self.form))  # noqa: E731
+        return self.data.left_out(splits, penalised, verbose=verbose)
+
+    def test(self, X: Any, y: ArrayLike) -> TestSet:
+        """Return new rows as a test set."""
+        return self.data.test(X, y)
 
 
 @dataclass(frozen=True)
@@ -64,6 +187,10 @@ class MappedRows:
         """The transpose."""
         return replace(self, is_transposed=not self.is_transposed)
 
+    def owned(self) -> MappedRows:
+        """Return rows that do not change when the user's container does."""
+        return replace(self, rows=self.rows.owned()) if hasattr(self.rows, "owned") else self
+
     def __matmul__(self, other: Any) -> Any:
         if self.is_transposed:
             return self.back @ (self.rows.T @ other)
@@ -85,22 +212,19 @@ class MappedVectors:
 
 
 class Restoration(NamedTuple):
-    """The way back from standard form: the M above, unshrunk directions, means, and precision."""
+    """The way back from standard form: the M above, unshrunk directions, and means."""
 
     back: Back
     geometry: Geometry
     feature_mean: Any
     target_mean: Any
-    precision: Any
 
     @classmethod
-    def of(
-        cls, back: Back, response: Any, means: Any, single_target: bool, precision: Any = None
-    ) -> Restoration:
+    def of(cls, back: Back, response: Any, means: Any, single_target: bool) -> Restoration:
         """Return the way back, where the free directions have this response."""
         one = (..., 0) if single_target else ...
         geometry = Geometry(back.free, on_host(response)[one], back.form.inverse.rank)
-        return cls(back, geometry, means[0], means[1][one], precision)
+        return cls(back, geometry, means[0], means[1][one])
 
     def __call__(self, spectrum: Spectrum) -> Spectrum:
         """Return a spectrum of ordinary data in the coordinates of X."""
@@ -116,97 +240,149 @@ class Restoration(NamedTuple):
             basis=basis,
             feature_mean=self.feature_mean,
             target_mean=self.target_mean,
-            precision=self.precision,
             geometry=self.geometry,
         )
 
 
-@dataclass(frozen=True)
-class PenalisedData(DenseData):
-    """Dense data with a penalty in standard form."""
+@dataclass(frozen=True, eq=False)
+class StandardRows(Rows):
+    """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
 
-    form: StandardForm | None = None
-    is_penalised: ClassVar[bool] = True
+    rows: Rows
+    back: Back
+    images: Any
+    weighted: Any
 
-    @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found later
-    def of(cls, data: DenseData, penalty_matrix: Any) -> PenalisedData:
-        """Return the same data with a penalty matrix."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.rows.shape[0], self.back.form.inverse.width
 
-        def deviations() -> Floats:
-            means = data._means()[0]
-            powers = data._squares(as_dtype(data.X, data.dtype) - means, data.shares)
-            return np.sqrt(np.where(constant(powers, on_host(means)), 0, powers))
+    @property
+    def precision(self) -> Any:
+        """That of X."""
+        return self.rows.precision
 
-        form = standard_form(penalty_matrix, data.n_features, deviations)
-        sizes = data.n_samples, data.n_observations, data.fit_intercept, data.single_target
-        return cls(data.X, data.y, data.uneven_shares, *sizes, data.known, form)
+    @property
+    def can_be_copied(self) -> bool:
+        """As X."""
+        return self.rows.can_be_copied
 
-    def subset(self, rows: NDArray[np.intp]) -> DenseData:
-        """Return some of the rows, with the same penalty."""
-        return replace(cast("PenalisedData", super().subset(rows)), form=self.form)
+    @property
+    def can_be_read(self) -> bool:  # type: ignore[override]
+        """As X."""
+        return self.rows.can_be_read
 
-    @cached_property
-    def _by_gram(self) -> Spectrum:
-        data, restored = self.standard
-        return restored(data._by_gram)
+    @property
+    def products(self) -> int:
+        """Products with X."""
+        return self.rows.products
 
-    @cached_property
-    def _by_svd(self) -> tuple[Spectrum, Floats]:
-        data, restored = self.standard
-        spectrum, powers = data._by_svd
-        return restored(spectrum), powers
+    def read(self, index: Index) -> Any:
+        """Return some rows of X̃."""
+        rows = self.back.form.inverse.of_rows(self.rows.read(index))
+        if self.images.shape[1]:
+            own = index if isinstance(index, slice) else like(self.images, index)
+            rows = rows - self.images[own] @ self.back.mix
+        return rows
 
-    @cached_property
-    @np.errstate(over="ignore", invalid="ignore")  # overflow is found by check_features
-    def standard(self) -> tuple[DenseData, Restoration]:
-        """The problem in standard form, and the way back."""
-        form = cast("StandardForm", self.form)
-        X = as_dtype(self.X, self.dtype)
-        y = as_dtype(self.y, self.dtype)
-        means = self._means()
-        powers = self._squares(self.X, self.shares)
-        self.check_features(powers, means[0])
-        mean = on_host(means[0])
+    def times(self, vectors: Any) -> Any:
+        """Return X̃ times vectors."""
+        found = self.rows.times(self.back.form.inverse @ vectors)
+        return found - self.images @ (self.weighted.T @ found)
+
+    def times_t(self, vectors: Any) -> Any:
+        """Return X̃ᵀ times vectors."""
+        rest = vectors - self.weighted @ (self.images.T @ vectors)
+        found = self.rows.times_t(rest)
+        inverse = self.back.form.inverse
+        return inverse.of_rows(found[None])[0] if found.ndim == 1 else inverse.of_rows(found.T).T
+
+    def owned(self) -> StandardRows:
+        """Return rows that do not change when the user's container does."""
+        return replace(self, rows=self.rows.owned())
+
+    def described(self, column: int) -> str:
+        """Name a column in messages."""
+        return f"direction {column} of the standard form of penalty_matrix"
+
+
+def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, Restoration]:
+    """Return the same sample in standard form, and the way back."""
+    X = sample.X
+    means = sample.means
+    mean = on_host(means[0])
+    root = (sample.shares**0.5)[:, None]
+
+    def centred_images(vectors: Any) -> Any:
+        if not X.can_be_read:
+            image = X.times(vectors)
+            return image - sample.shares @ image if sample.fit_intercept else image
+        # rows that are centred first keep more digits
+        parts = [X.rotated(block, means[0], vectors) for block in X.blocks()]
+        return array_namespace(vectors).concat(parts)
+
+    def weighted_images(vectors: Floats) -> Floats:
+        return np.asarray(on_host(root * centred_images(like(sample.y, vectors))))
+
+    free = form.null
+    if free.shape[1]:
         # lengths of images are compared with the largest that the directions could have
-        largest = np.abs(form.null).T @ np.sqrt(powers).astype(np.float64)
-        weighted_images = partial(self._weighted_images, mean)
-        rows = int(np.count_nonzero(on_host(self.shares)))
-        found = free_directions(form.null, largest, mean, weighted_images, self.rounding, rows)
-        free = as_dtype(like(X, found), self.dtype)
-        images = self.rotated(slice(None), means[0], free)
-        weighted = (self.shares[:, None] * images).T
-        response = weighted @ (y - means[1])
-        features = form.inverse.of_rows(X)
-        mix = weighted @ (features - self.fit_intercept * (self.shares @ features))
-        if free.shape[1]:
-            features -= images @ mix
-            # a second projection removes what rounding left of the unpenalised columns
-            again = weighted @ (features - self.fit_intercept * (self.shares @ features))
-            features -= images @ again
-            mix += again
-            y = y - images @ response
-        sizes = self.n_samples, self.n_observations, self.fit_intercept, self.single_target
-        data = DenseData(features, y, self.uneven_shares, *sizes, self._known_in(form))
-        back = Back(form, free, mix)
-        return data, Restoration.of(back, response, means, self.single_target, self.rounded_to)
+        if not X.can_be_read:
+            largest = np.full(free.shape[1], _size(weighted_images, X.shape[1]))
+        else:
+            squares = np.asarray(on_host(X.mean_squares(sample.shares, 0.0)))
+            sample.check_features(squares, means[0])
+            largest = np.abs(form.null).T @ np.sqrt(squares)
+        rounding = max(sample.rounding, SAFETY * form.doubt)
+        count = int(np.count_nonzero(on_host(sample.shares)))
+        free = free_directions(form.null, largest, mean, weighted_images, rounding, count)
+    free = like(sample.y, free)
+    y = as_float64(sample.y)
+    images = y[:, :0]
+    mix = like(sample.y, np.empty((0, form.inverse.width)))
+    if free.shape[1]:
+        images = centred_images(free)
+    weighted = sample.shares[:, None] * images
+    response = weighted.T @ (y - means[1])
+    if free.shape[1]:
+        mix = form.inverse.of_rows(X.times_t(weighted).T)
+        # a second projection removes what rounding left of the unpenalised columns
+        mix = 2 * mix - (weighted.T @ images) @ mix
+        y = y - images @ response
+    back = Back(form, free, mix)
+    rows = StandardRows(X, back, images, weighted)
+    restored = Restoration.of(back, response, means, sample.single_target)
+    return replace(sample, X=rows, y=y), restored
 
-    def _known_in(self, form: StandardForm) -> Moments | None:
-        """Return the moments of scaled columns, if those of X are known."""
-        inverse = form.inverse
-        if self.known is None or not isinstance(inverse, Scaling) or form.null.shape[1]:
-            return None
-        columns = like(self.known.gram, inverse.columns)
-        scales = as_dtype(like(self.known.gram, inverse.scales), self.dtype)
-        gram = self.known.gram[columns][:, columns] * scales[:, None] * scales
-        cross = self.known.cross[columns] * scales[:, None]
-        mean = self.known.feature_mean[columns] * scales
-        return Moments(mean, self.known.target_mean, gram, cross)
 
-    def _weighted_images(self, mean: Floats, vectors: Floats) -> Floats:
-        X = self.X
-        images = self.rotated(slice(None), like(X, mean), as_dtype(like(X, vectors), self.dtype))
-        return np.asarray(on_host((self.shares**0.5)[:, None] * images), np.float64)
+def _size(matrix: Any, columns: int | None = None) -> float:
+    """Estimate the root of the sum of the squares of all entries of a matrix."""
+    product = matrix if callable(matrix) else matrix.__matmul__
+    width = matrix.width if columns is None else columns
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (width, 1))
+    return float(np.linalg.norm(product(signs)))
+
+
+def _scaled_moments(data: RowData, inverse: Scaling) -> Statistics | None:
+    """Return the moments of scaled columns, if those of X need no pass over the rows."""
+    known = data.known_moments
+    if known is None:
+        return None
+    columns = like(known.gram, inverse.columns)
+    scales = as_float64(like(known.gram, inverse.scales))
+    p, q = known.cross.shape
+    # the response keeps its place behind the features
+    kept = like(known.gram, np.concatenate([inverse.columns, np.arange(p, p + q)]))
+    unit = like(known.gram, np.concatenate([inverse.scales, np.ones(q)]))
+    return replace(
+        known,
+        origin=known.origin[kept] * unit,
+        offset=known.offset[kept] * unit,
+        gram=known.gram[columns][:, columns] * scales[:, None] * scales,
+        cross=known.cross[columns] * scales[:, None],
+        names=None,
+    )
 
 
 def free_directions(
@@ -242,21 +418,21 @@ def free_directions(
     return np.asarray(linalg.solve_triangular(triangle, free.T, trans="T").T)
 
 
-def moments_in_standard_form(
-    form: StandardForm, single_target: bool, n_rows: int, m: Moments, power: Floats, hidden: float
-) -> tuple[Moments, Floats, Restoration]:
-    r"""Return moments and mean squares of y in standard form, and the way back.
+def _moments_in_standard_form(
+    data: StreamData, form: StandardForm
+) -> tuple[StreamData, Restoration]:
+    r"""Return streamed data in standard form, and the way back.
 
     .. math:: \tilde X^T\tilde X = M^TX^TXM, \qquad \tilde X^T\tilde y = M^TX^Ty, \qquad
         \|\tilde y\|^2 = \|y\|^2 - n\|r\|^2
-
-    ``hidden`` is the size of an eigenvalue of XᵀX/n that may be rounding, relative to its columns.
     """
-    largest = np.abs(form.null).T @ np.sqrt(np.diagonal(m.gram))
+    m = data.moments if data.fit_intercept else data.moments.about_zero()
+    lengths = np.sqrt(np.diagonal(m.gram))
+    largest = np.abs(form.null).T @ lengths
     # lengths are square roots of products, and so are their rounding errors
-    rounding = float(np.sqrt(hidden))
+    rounding = float(np.sqrt(EPS * (m.n_features + np.sqrt(m.n_rows))))
     images = partial(_root, m.gram)
-    free = free_directions(form.null, largest, m.feature_mean, images, rounding, n_rows)
+    free = free_directions(form.null, largest, m.feature_mean, images, rounding, m.n_rows)
     seen = m.gram @ free
     response = free.T @ m.cross
     features = form.inverse.of_rows(m.gram)
@@ -265,11 +441,22 @@ def moments_in_standard_form(
     mix = mix + free.T @ (features - seen @ mix)
     back = Back(form, free, mix)
     gram = back.of_rows((features - seen @ mix).T)
-    cross = back.of_rows((m.cross - seen @ response).T).T
-    rest = np.maximum(power - (response**2).sum(axis=0), 0)
-    means = m.feature_mean, m.target_mean
-    restored = Restoration.of(back, response, means, single_target)
-    return Moments(*means, (gram + gram.T) / 2, cross), rest, restored
+    standard = replace(
+        m,
+        origin=np.zeros(form.inverse.width + m.n_targets),
+        offset=np.zeros(form.inverse.width + m.n_targets),
+        gram=(gram + gram.T) / 2,
+        cross=back.of_rows((m.cross - seen @ response).T).T,
+        target_power=np.maximum(m.target_power - (response**2).sum(axis=0), 0),
+        names=None,
+    )
+    restored = Restoration.of(back, response, (m.feature_mean, m.target_mean), m.single_target)
+
+    def combined(vectors: Floats) -> Array:
+        # products of columns of X were rounded before a direction combined them
+        return np.asarray(np.linalg.norm(lengths[:, None] * (back @ vectors), axis=0))
+
+    return StreamData(standard, data.fit_intercept, combined), restored
 
 
 def _root(gram: Floats, vectors: Floats) -> Floats:

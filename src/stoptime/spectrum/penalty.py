@@ -18,15 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 
 from stoptime.spectrum.kinds import checked_matrix, kind_of
-from stoptime.spectrum.solves import Solves, null_space
+from stoptime.spectrum.solves import Solves
 from stoptime.support.arrays import EPS, Floats, array_namespace, as_dtype, like
 from stoptime.support.checks import instance_of, whole_number
 
-MOST_AXES = 3
 BOUNDARIES = ("free", "periodic", "zero")
-LARGEST_SVD = 2000  # columns of a sparse matrix, or coefficients along an axis, that are decomposed
-LARGEST_BASIS = 2500  # columns up to which a pseudo-inverse of differences is stored as an array
-STORED_COLUMNS = 64  # columns of an operator that are computed together
+LARGEST_BASIS = 2000  # columns up to which a pseudo-inverse is computed and stored as an array
 
 
 @dataclass(frozen=True)
@@ -84,10 +81,14 @@ class Product:
 
 @dataclass(frozen=True)
 class StandardForm:
-    """The B and the W above; the columns of W, of shape (n_features, n_free), are orthonormal."""
+    """The B and the W above; the columns of W, of shape (n_features, n_free), are orthonormal.
+
+    ``doubt`` is the relative error to which W is known.
+    """
 
     inverse: Scaling | Product | Solves
     null: Floats
+    doubt: float = EPS
 
     def standard_form(self, n_features: int) -> StandardForm:  # noqa: ARG002 - as of others
         """Return the same: it is accepted where a penalty matrix is."""
@@ -112,17 +113,27 @@ class StandardForm:
             if (matrix != 0).sum() == np.count_nonzero(diagonal):
                 with np.errstate(divide="ignore"):
                     return cls.of_scales(1 / diagonal)
-        if sparse.issparse(matrix) and matrix.shape[1] > LARGEST_SVD and matrix.nnz:
-            null = null_space(matrix)
-            return cls(Solves(sparse.csr_array(matrix), null), null)
+        if sparse.issparse(matrix) and matrix.shape[1] > LARGEST_BASIS and matrix.nnz:
+            none = np.empty((matrix.shape[1], 0))
+            return cls(Solves(sparse.csr_array(matrix), none).checked(), none)
         L = matrix.toarray() if sparse.issparse(matrix) else matrix
         return cls.of_singular(*singular(L))
 
     @classmethod
-    def of_singular(cls, values: Floats, vectors: Floats) -> StandardForm:
-        """Return that of an L with these singular values, and its right singular vectors."""
+    def of_singular(
+        cls, values: Floats, vectors: Floats, null: Floats | None = None
+    ) -> StandardForm:
+        """Return that of an L with these singular values, and its right singular vectors.
+
+        ``null`` is a basis of the directions that are not penalised, where it is known.
+        """
         kept = values > EPS * len(values) * values.max(initial=0)
-        return cls(Product(vectors[:, kept] / values[kept]), vectors[:, ~kept])
+        if null is not None:
+            kept = np.argsort(values, kind="stable")[null.shape[1] :]
+            return cls(Product(vectors[:, kept] / values[kept]), null)
+        # a small singular value mixes its direction with those that L annihilates
+        doubt = EPS * float(values.max(initial=0) / values[kept].min(initial=np.inf))
+        return cls(Product(vectors[:, kept] / values[kept]), vectors[:, ~kept], doubt)
 
 
 def singular(L: Floats) -> tuple[Floats, Floats]:
@@ -171,7 +182,7 @@ class Differences:
         if self.boundary not in BOUNDARIES:
             raise ValueError(f"boundary must be one of {BOUNDARIES}; got {self.boundary!r}.")
         axes = np.atleast_1d(1 if self.shape is None else self.shape)
-        if axes.ndim != 1 or not 1 <= len(axes) <= MOST_AXES or np.any(axes < 1):
+        if axes.ndim != 1 or not 1 <= len(axes) <= 3 or np.any(axes < 1):
             raise ValueError(f"shape must be one to three positive integers; got {self.shape!r}.")
 
     def matrix(self, n_features: int | None = None) -> sparse.csr_array:
@@ -187,13 +198,14 @@ class Differences:
     def standard_form(self, n_features: int) -> StandardForm:
         """Return the standard form, from those of the axes; by solves if it is too large."""
         sizes = self._sizes(n_features)
-        if max(sizes) > LARGEST_SVD or n_features > LARGEST_BASIS:
-            null = reduce(np.kron, [self._unpenalised(size) for size in sizes])
+        null = reduce(np.kron, [self._unpenalised(size) for size in sizes])
+        if n_features > LARGEST_BASIS:
             return StandardForm(Solves(self.matrix(n_features), null), null)
         axes = [singular(self._along(size).toarray()) for size in sizes]
         # LᵀL is a Kronecker sum: its eigenvectors are products, its eigenvalues sums over the axes
         squares = reduce(np.add.outer, [values**2 for values, _ in axes]).ravel()
-        return StandardForm.of_singular(np.sqrt(squares), reduce(np.kron, [v for _, v in axes]))
+        vectors = reduce(np.kron, [v for _, v in axes])
+        return StandardForm.of_singular(np.sqrt(squares), vectors, null)
 
     def _sizes(self, n_features: int | None) -> tuple[int, ...]:
         shape = n_features if self.shape is None else self.shape
@@ -359,10 +371,9 @@ def standard_form(
 def _stored(operator: Any) -> Any:
     """Return an operator as an array, or as a sparse matrix if it has many columns."""
     p = operator.shape[1]
-    if p <= LARGEST_SVD:
+    if p <= LARGEST_BASIS:
         return operator @ np.eye(p)
-    starts = range(0, p, STORED_COLUMNS)
-    units = (np.eye(p, min(STORED_COLUMNS, p - start), -start) for start in starts)
+    units = (np.eye(p, min(64, p - start), -start) for start in range(0, p, 64))
     return sparse.hstack([sparse.csc_array(operator @ some) for some in units], format="csr")
 
 

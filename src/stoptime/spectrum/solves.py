@@ -16,14 +16,13 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import SuperLU, splu
 
-from stoptime.support.arrays import EPS, TINY, Array, Floats, as_dtype, like, on_host
+from stoptime.support.arrays import EPS, TINY, Floats, as_dtype, like, on_host
 
-MOST_REFINEMENTS = 3  # corrections of a solution that squares of L have made inaccurate
-SOLVE_ACCURACY = 1e-12  # relative error of the solutions that corrections aim for
-FIRST_NULL_VECTORS = 8  # vectors in which a null space is first sought
-MOST_NULL_VECTORS = 64  # directions that a sparse matrix may leave unpenalised
-NULL_SHIFT = 1e-12  # times the size of LᵀL, added to it so that it is invertible
-NULL_ITERATIONS = 5  # inverse iterations: each divides other directions by σ²/NULL_SHIFT
+ILL_CONDITIONED = (
+    "penalty_matrix is too ill-conditioned to be solved as a sparse matrix: a matrix of more than "
+    "2000 columns must penalise every direction, so append small multiples of unit vectors to it; "
+    "take Differences of a lower order, or fewer coefficients along an axis."
+)
 
 
 @dataclass(frozen=True)
@@ -105,37 +104,20 @@ class Solves:
         change = self._factors.solve(given - L.T @ (L @ found))
         # every correction multiplies the error by about this ratio
         ratio = float(np.linalg.norm(change) / np.linalg.norm(found))
-        count = np.ceil(np.log(SOLVE_ACCURACY) / np.log(np.clip(ratio, TINY, 1 - EPS))) - 1
-        if count > MOST_REFINEMENTS:
-            raise ValueError(
-                "penalty_matrix is too ill-conditioned to be solved as a sparse matrix: use "
-                "differences of a lower order, or fewer coefficients along an axis."
-            )
+        count = np.ceil(np.log(1e-12) / np.log(np.clip(ratio, TINY, 1 - EPS))) - 1
+        # three corrections are the most that help; more are needed where L has no full rank
+        if not count <= 3:
+            raise ValueError(ILL_CONDITIONED)
         return max(int(count), 0)
+
+    def checked(self) -> Solves:
+        """Return the same; raise a ValueError if L is too ill-conditioned to be solved."""
+        try:
+            _ = self._factors if self._is_square else self._refinements
+        except RuntimeError:  # exactly singular
+            raise ValueError(ILL_CONDITIONED) from None
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the factors of SuperLU cannot be pickled
         return Solves, (self.matrix, self.null)
-
-
-def null_space(matrix: sparse.csr_array) -> Array:
-    """Return an orthonormal basis of the null space of a sparse L, by inverse iteration."""
-    L = matrix / abs(matrix).max()
-    normal = (L.T @ L).tocsc()
-    size = float(abs(normal).sum(axis=0).max())
-    factors = splu(normal + NULL_SHIFT * size * sparse.eye_array(L.shape[1], format="csc"))
-    count = FIRST_NULL_VECTORS
-    while count <= MOST_NULL_VECTORS:
-        basis = np.random.default_rng(0).standard_normal((L.shape[1], count))
-        for _ in range(NULL_ITERATIONS):
-            basis = linalg.qr(factors.solve(basis), mode="economic")[0]
-        # images are computed from L itself, so that they are not squares
-        _, lengths, turn = linalg.svd(L @ basis, full_matrices=False)
-        found = lengths <= EPS * max(L.shape) * np.sqrt(size)
-        if not found.all():
-            return np.asarray(basis @ turn[found].T)
-        count *= 2
-    raise ValueError(
-        f"penalty_matrix leaves more than {MOST_NULL_VECTORS} directions unpenalised, which is too "
-        "many for a sparse matrix of this size: append small multiples of unit vectors to it."
-    )

@@ -12,9 +12,9 @@ intercept subtracts the projection on the constant from Q.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from scipy.optimize import minimize
 
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import constant
-from stoptime.spectrum.data import Data
-from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.penalised import PenalisedData
+from stoptime.spectrum.penalised import Penalised
 from stoptime.spectrum.penalty import Bands
+from stoptime.spectrum.row_data import RowData
+from stoptime.spectrum.rows import Sample
 from stoptime.stopping.grid import grid_of
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Rule
@@ -55,7 +56,7 @@ class Ridges(NamedTuple):
 class BandedRows:
     """Rows whose columns are in bands; ``member`` is the number of the band of each column."""
 
-    data: DenseData
+    data: Sample
     member: NDArray[np.intp]
 
     @cached_property
@@ -76,12 +77,12 @@ class BandedRows:
     @cached_property
     def rows(self) -> Array:
         """The centred X."""
-        return np.asarray(self.data.X - self.data._means()[0], np.float64)
+        return np.asarray(self.data.X.read(slice(None)) - self.data.means[0])
 
     @cached_property
     def targets(self) -> Array:
         """The centred and weighted y."""
-        return np.asarray(self.root[:, None] * (self.data.y - self.data._means()[1]), np.float64)
+        return np.asarray(self.root[:, None] * (self.data.y - self.data.means[1]), np.float64)
 
     @cached_property
     def kernels(self) -> Array:
@@ -99,7 +100,7 @@ class BandedRows:
     def sizes(self) -> Array:
         """Sums of the variances of the columns of each band; ones if all bands are constant."""
         powers = self.root**2 @ self.rows**2
-        powers[constant(powers, np.asarray(self.data._means()[0]))] = 0
+        powers[constant(powers, np.asarray(self.data.means[0]))] = 0
         sizes = np.bincount(self.member, powers, self.n_bands).astype(np.float64)
         return sizes if sizes.any() else sizes + 1
 
@@ -108,13 +109,13 @@ class BandedRows:
         if self.is_wide:
             kernel = np.tensordot(scales**2, self.kernels, 1)
             data = self.data
-            return KernelData.validated(kernel, data.response, data.row_weights, data.fit_intercept)
-        known = replace(self.data, known=self._moments)
-        return PenalisedData.of(known, Bands(self.member, scales.tolist()))
+            return KernelData.of(kernel, data.response, data.row_weights, data.fit_intercept)
+        return Penalised(self._rows, Bands(self.member, scales.tolist()))
 
     @cached_property
-    def _moments(self) -> Any:
-        return self.data.moments()
+    def _rows(self) -> RowData:
+        moments = RowData(self.data).moments
+        return RowData(self.data, lambda: moments)
 
     def ridges(self, log_scales: Array, some: slice) -> Ridges:
         """Return the ridge of penalty one at these scales, for some of the targets."""
@@ -244,7 +245,7 @@ class BandSearch:
         data = self.rows.scaled(scales)
         rule = self.rule.fixed(data)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
-        problem = Problem(data, Ridge(), data.opened([Ridge()], None, **needs))
+        problem = Problem(data, Ridge(), data.spectrum(Want.to_search([Ridge()], **needs)))
         few = data.n_targets < MANY_TARGETS
         stops = None if few else grid_of(problem.spectrum, Ridge(), FEW_STOPS)
         choice = rule.choose(problem, stops, per_target=self.per_target)

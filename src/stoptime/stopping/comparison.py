@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.left_out.curve import standard_error
 from stoptime.left_out.predictions import MOST_PICKLED, Fingerprint
 from stoptime.methods.base import Method
-from stoptime.spectrum.data import Data
-from stoptime.spectrum.dense import DenseData
+from stoptime.spectrum.data import Data, Want, afresh
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
 from stoptime.support.arrays import Floats
+from stoptime.support.progress import progress_shown
 
 
 def best_method(
@@ -68,11 +68,15 @@ class Search:
 
     def best(self, data: Data, groups: NDArray[Any] | None = None) -> tuple[Problem, Choice]:
         """Return the problem of the chosen method, up to the chosen stop, and the choice."""
-        rule = self.rule.fixed(data, groups, verbose=self.verbose)
+        with progress_shown(self.verbose):
+            return self._best(data, groups)
+
+    def _best(self, data: Data, groups: NDArray[Any] | None) -> tuple[Problem, Choice]:
+        rule = self.rule.fixed(data, groups)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
-        spectrum = data.opened(self.methods, self.stops, **needs, verbose=self.verbose)
+        spectrum = data.spectrum(Want.to_search(self.methods, self.stops, **needs))
         per_target = self.per_target and not data.single_target
-        first = Problem(data, self.methods[0], spectrum, groups, self.verbose)
+        first = Problem(data, self.methods[0], spectrum, groups)
         problems = [replace(first, method=one) for one in self.methods]
         options = {"per_target": per_target, "prefer_simple": self.prefer_simple}
         problem, choice = best_method(rule, problems, self.stops, **options)
@@ -100,8 +104,8 @@ class Searched:
     @classmethod
     def of(cls, search: Search, splits: Any, problem: Problem, choice: Choice) -> Searched:
         """Keep a reference to the rows, and nothing that was computed from them."""
-        data = problem.data.afresh()
-        seen = Fingerprint.of(data) if isinstance(data, DenseData) else None
+        data = afresh(problem.data)
+        seen = None if data.rows is None else Fingerprint.of(data.rows)
         n_observations = problem.spectrum.n_observations
         return cls(search, splits, data, problem.method, choice.stop, n_observations, seen)
 
@@ -113,15 +117,15 @@ class Searched:
                 "This model was pickled without its training rows: fit it again, or ask for one "
                 "interval of this kind before you pickle it."
             )
-        if self.unchanged is not None and isinstance(self.data, DenseData):
-            self.unchanged.check(self.data)
+        if self.unchanged is not None and self.data.rows is not None:
+            self.unchanged.check(self.data.rows)
         return self.data
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         # readers of streamed data cannot be pickled
-        numbers = 0 if self.data is None else (self.data.n_rows or 0) * self.data.n_features
-        if self.data is not None and not (self.data.has_rows and numbers <= MOST_PICKLED):
+        rows = None if self.data is None else self.data.rows
+        if rows is None or rows.n_rows * rows.n_features > MOST_PICKLED:
             state["data"] = None
         return state
 

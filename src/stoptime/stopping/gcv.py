@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.residuals import is_learned, routes_to
+from stoptime.left_out.routes import operators_of, route_to
 from stoptime.left_out.rows import average_row
-from stoptime.methods.base import Method
+from stoptime.methods.base import Method, as_filter
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
+from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.rule import Choice, CurveRule
 from stoptime.support.arrays import Array, Floats
@@ -76,12 +79,12 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
             f"X must have at least {({2: 'two', 3: 'three'}).get(fewest, fewest)} rows of positive "
             "sample_weight: with fewer, nothing can be learned after leaving one row out."
         )
-    if not spectrum.is_complete and np.isinf(stops).any():
+    if not spectrum.accuracy.complete and np.isinf(stops).any():
         raise ValueError("Path GCV needs finite stops unless every eigenvalue is known; got inf.")
     s = spectrum.eigenvalues.astype(np.float64)
     counts = np.ones(len(s))
     energy, rest = spectrum.energies()
-    if not spectrum.is_complete:
+    if not spectrum.accuracy.complete:
         # response and density are known at different nodes: each is zero at those of the other
         atoms, weights = spectrum.atoms
         order = np.argsort(np.concatenate([s, atoms]))
@@ -89,24 +92,14 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
         counts = np.concatenate([0 * counts, weights])[order]
         energy = np.concatenate([energy, np.zeros((len(atoms), energy.shape[1]))])[order]
     row = average_row(counts, spectrum.n_observations, spectrum.n_unpenalised)
-    if spectrum.is_complete and row.rest[0] == 0:
+    if spectrum.accuracy.complete and row.rest[0] == 0:
         # the columns span all rows, so a response outside of them is rounding
         rest = 0 * rest
-    alpha = np.ones(len(stops))
-    slopes = np.ones((len(stops), len(s)))
-    tuned = method.tuned_without_rows(spectrum.padded_eigenvalues, float(row.scale[0]))
-    end = is_learned(tuned, s, stops)
-    for places, route in routes_to(tuned, stops, s, row.scale):
-        own, images = route.operators(row)
-        alpha[places] = own[:, 0]
-        slopes[places] = images[:, 0]
-    if row.rest[0] > 0:
-        alpha[end] = 1 / row.rest[0]
-        slopes[end] = 0
-    elif end.any():
-        # in units of the smallest eigenvalue, so that reciprocals do not overflow
-        alpha[end] = 0
-        slopes[end] = s[0] / s / (row.shares[0] @ (s[0] / s))
+    tuned = as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, float(row.scale[0])))
+    source, mix = route_to(tuned, stops, s, row.scale)
+    own, images = operators_of(source, row)
+    alpha = mix.coordinates[0].T @ own[:, 0]
+    slopes = mix.coordinates[0].T @ images[:, 0]
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
     beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)
@@ -123,7 +116,7 @@ def _luck(directions: Floats | float, chance: float) -> Floats:
 def _spread_of_probes(spectrum: Spectrum, method: Method, stops: Array) -> Floats | None:
     """Return the standard error of path GCV where random probes estimate its trace."""
     density = spectrum.density
-    if spectrum.is_complete or density is None or density.n_probes < 2:
+    if spectrum.accuracy.complete or density is None or density.n_probes < 2:
         return None
     alone = [replace(spectrum, density=density.of_probe(k)) for k in range(density.n_probes)]
     return standard_error(np.array([path_gcv(one, method, stops) for one in alone]))
@@ -156,7 +149,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
 
 
 def _warn_of_gcv(method: Method) -> None:
-    if not method.gcv_is_consistent:
+    if not isinstance(method, Ridge) and method != Butterworth(order=1):
         warn_user(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
             "method except ridge: use path_gcv or leave_one_out.",
@@ -167,10 +160,10 @@ def _warn_of_gcv(method: Method) -> None:
 def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
     stops = list_of_stops(stops)
     energy, rest = spectrum.energies()
-    method = method.tuned_to(spectrum.padded_eigenvalues)
-    g = method.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
+    tuned = as_filter(method).tuned_to(spectrum.padded_eigenvalues)
+    g = tuned.shrinkage(spectrum.eigenvalues.astype(np.float64), stops[:, None])
     atoms, weights = spectrum.atoms
-    freedom = (1 - method.shrinkage(atoms, stops[:, None])) @ weights + spectrum.n_unpenalised
+    freedom = (1 - tuned.shrinkage(atoms, stops[:, None])) @ weights + spectrum.n_unpenalised
     left = 1 - freedom / spectrum.n_observations
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > EXHAUSTED

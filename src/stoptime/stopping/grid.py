@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.ladder import RUNG
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.conjugate_gradient import ConjugateGradient
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.spectrum.base import Spectrum
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import is_whole, nonnegative
@@ -41,15 +43,15 @@ def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Arra
             f"got {size!r}."
         )
     if spectrum.rank == 0:
-        ends = spectrum.has_limit and method.ends_at_least_squares
+        ends = spectrum.has_limit and isinstance(method, Filter)
         return np.array([0.0, np.inf] if ends else [0.0])
     method = method.tuned_to(spectrum.padded_eigenvalues)
-    if method.finishes_at_rank:
+    if isinstance(method, ConjugateGradient):
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
-    if not method.has_filter:
+    if not isinstance(method, Filter):
         steps = np.geomspace(1, FIRST_SEARCH, size or FEWEST_DEFAULT_STOPS)
         return np.unique(np.round(np.append(0.0, steps)))
-    if method.counts_eigenvalues:
+    if isinstance(method, SpectralCutoff):
         return np.unique(np.round(np.linspace(0, spectrum.rank, size or spectrum.rank + 1)))
     if method.whole_stops:
         return _whole_stops(spectrum, method, size)
@@ -57,10 +59,10 @@ def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Arra
     return np.concatenate([[0.0], between, [np.inf] if spectrum.has_limit else []])
 
 
-def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
+def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     """Return stops from the first at which something is learned to where all is learned."""
-    unit = float(spectrum.eigenvalues[-1]) ** (-1 / method.order)
-    reach = np.inf if spectrum.has_limit else spectrum.reach ** (1 / method.order)
+    unit = float(spectrum.eigenvalues[-1]) ** (-1 / method.time_power)
+    reach = np.inf if spectrum.has_limit else spectrum.accuracy.gain ** (1 / method.time_power)
     if method.scale_free and not method.oscillates:
         between = unit * unit_stops(method, depth_of(spectrum))
         between = between[: max(int(np.searchsorted(between, reach)), FEWEST_GRID_STOPS)]
@@ -68,8 +70,9 @@ def _flow_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
         smallest = float(spectrum.eigenvalues[0])
         first = FIRST_STOP_PHASE * unit
         last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
-        if method.order == 2:
-            last = min(last, LONGEST_PHASE / np.sqrt(smallest), last_oscillation(spectrum, method))
+        if method.oscillates:
+            longest = (LONGEST_PHASE**2 / smallest) ** (1 / method.time_power)
+            last = min(last, longest, last_oscillation(spectrum, method))
         last = max(min(last, reach), 2 * first)
         between = _following_oscillations(method, 1 / unit, first, last)
     count = len(between)
@@ -92,16 +95,16 @@ def depth_of(spectrum: Spectrum, gain: float = np.inf) -> int:
 
 
 @lru_cache(maxsize=256)
-def unit_stops(method: Method, depth: int) -> Array:
+def unit_stops(method: Filter, depth: int) -> Array:
     """Return stops of a scale-free method that does not oscillate, for a largest eigenvalue of one.
 
     The smallest eigenvalue is as many rungs below it as the ``depth`` says.
     """
-    settled = method.settled_at(1.0, SETTLED_SHRINKAGE) ** method.order
+    settled = method.settled_at(1.0, SETTLED_SHRINKAGE) ** method.time_power
     first = FIRST_STOP_PHASE**2
     last = max(settled, 1.0) * np.exp(RUNG * depth)
     count = int(np.ceil(np.log(last / first) / np.log(SMOOTH_RATIO))) + 1
-    return np.asarray((first * SMOOTH_RATIO ** np.arange(count)) ** (1 / method.order))
+    return np.asarray((first * SMOOTH_RATIO ** np.arange(count)) ** (1 / method.time_power))
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -116,7 +119,7 @@ def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array
 
 def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to try."""
-    if problem.method.counts_eigenvalues or problem.method.finishes_at_rank:
+    if isinstance(problem.method, SpectralCutoff | ConjugateGradient):
         return np.empty(0)
     limit = LATEST_EXTENSION * last_oscillation(problem.spectrum, problem.tuned)
     later = last * EXTENSION
@@ -127,13 +130,13 @@ def later_stops(problem: Problem, last: float) -> Array:
     return np.asarray(later[(later > last) & (later <= problem.tuned.horizon)])
 
 
-def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
+def _whole_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     """Return whole stops from the first iteration to where the slowest direction has settled."""
-    power = 1 / method.order
+    power = 1 / method.time_power
     first = max(FIRST_STOP_PHASE / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
     if not spectrum.has_limit:
-        last = min(last, spectrum.reach**power / method.pace)
+        last = min(last, spectrum.accuracy.gain**power / method.pace)
     last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
     first = min(first, last)  # with decay, eigenvalues far below it are never learned
     if size is None:
@@ -145,13 +148,16 @@ def _whole_stops(spectrum: Spectrum, method: Method, size: int | None) -> Array:
 def last_oscillation(spectrum: Spectrum, method: Method) -> float:
     """Return the stop up to which oscillations are followed."""
     # they end with those of the smallest eigenvalue, unless it is rounding and they never end
-    oscillates = method.oscillates and method.has_filter
-    if not spectrum.fades_out or spectrum.rank == 0 or not oscillates:
+    if not spectrum.fades_out or spectrum.rank == 0:
         return np.inf
-    return float((LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.order) / method.pace)
+    if not isinstance(method, Filter) or not method.oscillates:
+        return np.inf
+    return float(
+        (LONGEST_PHASE**2 / spectrum.eigenvalues[-1]) ** (1 / method.time_power) / method.pace
+    )
 
 
-def _following_oscillations(method: Method, frequency: float, first: float, last: float) -> Array:
+def _following_oscillations(method: Filter, frequency: float, first: float, last: float) -> Array:
     """Return stops in [first, last], dense where the fastest oscillations still show."""
     phase, time = method.visible_until(VISIBLE_SHRINKAGE)
     fine = np.pi / (STOPS_PER_OSCILLATION * frequency)
@@ -179,7 +185,7 @@ def _geometric(first: float, last: float, ratio: float) -> Array:
 
 def phases(problem: Problem, stops: Floats) -> Array:
     """Return t√L, or √(tL) for methods of the first order."""
-    tuned = problem.tuned
+    tuned = problem.filter
     largest = float(problem.spectrum.eigenvalues.max(initial=0))
     with np.errstate(over="ignore"):
-        return np.sqrt((tuned.pace * stops) ** tuned.order * largest)
+        return np.sqrt((tuned.pace * stops) ** tuned.time_power * largest)

@@ -23,7 +23,7 @@ from stoptime.left_out.predictions import new_scores
 from stoptime.left_out.residuals import SPANNED
 from stoptime.left_out.rows import target_units
 from stoptime.left_out.span import NEGLIGIBLE
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
 from stoptime.paths import Drawing
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import (
@@ -32,8 +32,7 @@ from stoptime.spectrum.data import (
     RowsToTest,
     TestErrors,
     TestSet,
-    goals,
-    largest_gain,
+    Want,
 )
 from stoptime.stopping.rule import Choice, CurveRule, ignored_groups
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
@@ -124,20 +123,18 @@ class CrossValidation(_HeldOut):
     cv: Any = 5
     name: ClassVar[str] = "cross-validation"
 
-    def fixed(
-        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
-    ) -> CrossValidation:
+    def fixed(self, data: Data, groups: ArrayLike | None = None) -> CrossValidation:
         """Return the rule with its folds drawn once, the same for all stops and methods."""
         if isinstance(self.cv, FixedFolds):
             return self
         check_splitter(self.cv, groups)
         splits = data.splits(self.cv, groups)
-        return CrossValidation(FixedFolds(tuple(data.folds(splits, verbose=verbose))))
+        return CrossValidation(FixedFolds(tuple(data.folds(splits))))
 
     def _tests(self, problem: Problem, stops: Array) -> list[Tested]:
-        rule = self.fixed(problem.data, problem.groups, verbose=problem.verbose)
+        rule = self.fixed(problem.data, problem.groups)
         units = target_units(problem.spectrum)
-        folds = progress(rule.cv.folds, "cross-validation", problem.verbose)
+        folds = progress(rule.cv.folds, "cross-validation")
         return [rule.cv.opened(fold, problem.method, stops, units) for fold in folds]
 
 
@@ -169,12 +166,11 @@ class FixedFolds:
 
     def opened(self, fold: Fold, method: Method, stops: Array, units: Array) -> Tested:
         """Return the test set, with the spectrum of the training set up to the stops."""
-        wanted = goals(method, stops)
         kept = self._kept.get(fold)
-        if kept is not None and largest_gain(wanted) <= kept.spectrum.reach:
+        if kept is not None and kept.spectrum.accuracy.reaches(method, stops):
             return kept
         train, test = fold()
-        found = Tested(test, train.spectrum(wanted), units)
+        found = Tested(test, train.spectrum(Want.path(method, stops)), units)
         if len(self.folds) * found.spectrum.n_features * found.spectrum.rank <= MOST_KEPT:
             self._kept[fold] = found
         return found
@@ -198,7 +194,7 @@ class HoldOut(_HeldOut):
     name: ClassVar[str] = "hold-out"
 
     def _tests(self, problem: Problem, stops: Array) -> list[Tested]:  # noqa: ARG002
-        test = problem.data.test_set(self.X_val, self.y_val)
+        test = problem.data.test(self.X_val, self.y_val)
         return [Tested(test, problem.spectrum, target_units(problem.spectrum))]
 
 
@@ -225,8 +221,8 @@ class Tested:
 
     def squares(self, method: Method, stops: Array) -> Array:
         """Return weighted sums of squared errors at the stops, (n_stops, n_targets)."""
-        filtered = self.spectrum.is_complete and method.has_filter and self.spectrum.rank
-        if not (filtered and isinstance(self.test, RowsToTest)):
+        filtered = self.spectrum.accuracy.complete and self.spectrum.rank
+        if not (filtered and isinstance(method, Filter) and isinstance(self.test, RowsToTest)):
             return np.asarray(self.sums(method, stops).squares)
         tuned = method.tuned_to(self.spectrum.padded_eigenvalues)
         form = self.forms.get(method)
@@ -251,7 +247,7 @@ class Form:
 
     @classmethod
     def of(
-        cls, test: RowsToTest, spectrum: Spectrum, units: Array, method: Method, stops: Array
+        cls, test: RowsToTest, spectrum: Spectrum, units: Array, method: Filter, stops: Array
     ) -> Form:
         """Return the form of a method at these stops, from one product with the test rows."""
         s = spectrum.eigenvalues.astype(np.float64)
@@ -285,13 +281,13 @@ class Form:
             products[some] = on_host(weighted.swapaxes(1, 2) @ columns)
         return cls(s, sizes, basis, products)
 
-    def holds(self, method: Method, stops: Array) -> bool:
+    def holds(self, method: Filter, stops: Array) -> bool:
         """Tell whether the filters at these stops are in the span."""
         values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
         rest = values - self.basis @ (self.basis.T @ values)
         return bool(np.abs(rest).max(initial=0) <= SPANNED)
 
-    def squares(self, method: Method, stops: Array) -> Array:
+    def squares(self, method: Filter, stops: Array) -> Array:
         """Return weighted sums of squares, (n_stops, n_targets)."""
         values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
         own = self.basis.T @ values
@@ -302,7 +298,7 @@ class Form:
         return np.maximum(np.concatenate(parts, axis=1), 0)
 
 
-def _learned(method: Method, s: Array, stops: Array) -> Array:
+def _learned(method: Filter, s: Array, stops: Array) -> Array:
     """Return a one, and 1 - g at every eigenvalue, in a column for every stop."""
     learned = s[:, None] * method.gain(s[:, None], stops)
     return np.concatenate([np.ones((1, len(stops))), learned])

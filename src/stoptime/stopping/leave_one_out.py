@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.ladder import RUNG, Ladder
-from stoptime.left_out.residuals import Direct, Look
+from stoptime.left_out.residuals import Look
+from stoptime.left_out.routes import with_ends
 from stoptime.left_out.span import (
     SERVED,
     UNLEARNED,
@@ -28,24 +29,26 @@ from stoptime.left_out.span import (
     ladder_for,
     values_at,
 )
-from stoptime.methods.base import Method
-from stoptime.methods.ridge import Ridge
-from stoptime.spectrum.accuracy import ReachError, lost_columns
+from stoptime.methods.base import Filter, as_filter
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
+from stoptime.methods.ridge import Ridge, SumOfRidges
+from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import Want, rows_of
+from stoptime.spectrum.row_data import lost_columns
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import (
     EXACT_FIT,
     Choice,
     CurveRule,
     StopWarning,
-    columns_of,
     last_stop_warning,
 )
-from stoptime.stopping.zoom import lowest_between
+from stoptime.stopping.zoom import Heights, lowest_between
 from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_host
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.dense import DenseData
     from stoptime.stopping.problem import Problem
 
 FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
@@ -72,8 +75,8 @@ class LeaveOneOut(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the exact left-out error at the stops."""
-        options = {"standard_errors": self.standard_errors, "verbose": problem.verbose}
-        return problem.left_out.errors(problem.tuned, stops, **options)
+        options = {"standard_errors": self.standard_errors}
+        return problem.left_out.errors(problem.filter, stops, **options)
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
@@ -88,9 +91,9 @@ class LeaveOneOut(CurveRule):
         """Pick the stops of several methods, smooth ones from the same pass over the rows."""
         for problem in problems:
             self.fixed(problem.data, problem.groups)
-            problem.method.require_filter()
+            as_filter(problem.method)
         given = np.ndim(np.asarray(stops)) > 0
-        if given or not problems[0].spectrum.rank or problems[0].method.counts_eigenvalues:
+        if given or not problems[0].spectrum.rank or isinstance(problems[0].method, SpectralCutoff):
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
         size = cast("int | None", stops)
         looked = partial(_looked, size=size, per_target=per_target)
@@ -118,12 +121,12 @@ class LeaveOneOut(CurveRule):
     def _zoomed(self, curve: _Curve, *, per_target: bool) -> tuple[Problem, Choice]:
         """Return the stop with the least error, between the stops of the grid too."""
         problem = curve.problem
-        on_grid = ErrorCurve(curve.stops, curve.shaped(curve.errors))
+        on_grid = ErrorCurve(curve.stops, curve.shaped())
         choice = self._lowest(on_grid, per_target=per_target)
         stop, error = lowest_between(
-            curve.pooled().heights if not per_target else curve.heights,
+            curve.heights(per_target=per_target),
             curve.stops,
-            columns_of(on_grid, per_target=per_target),
+            curve.columns(per_target=per_target),
             whole=problem.tuned.whole_stops,
         )
         if per_target:
@@ -146,7 +149,7 @@ class LeaveOneOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
-        if np.isfinite(problem.spectrum.reach) and problem.spectrum.solver == "svd":
+        if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
             residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
             _warn_of_lost_columns(problem, residuals.reshape(len(residuals), -1))
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
@@ -166,10 +169,10 @@ class LeaveOneOut(CurveRule):
 
 
 class _Stage(NamedTuple):
-    """Errors of the filters up to some stop, from one pass over the rows."""
+    """A look at all filters up to some stop; None where errors are computed when asked for."""
 
     last: float
-    look: Look | Direct
+    look: Look | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,21 +184,9 @@ class _Curve:
     errors: Array
     stages: list[_Stage]
 
-    @classmethod
-    def of(cls, problem: Problem, stops: Array, errors: Array, stages: list[_Stage]) -> _Curve:
-        """Add the stops zero and, if it can be trusted, infinity."""
-        unit = problem.left_out.rows.unit
-        ends = stages[0].look.ends * unit**2
-        ends_there = problem.tuned.reaches_least_squares and not problem.tuned.whole_stops
-        tail = np.isinf(problem.spectrum.reach) and ends_there
-        last = slice(1, 2 if tail else 1)
-        grid = np.concatenate([[0.0], stops, [np.inf][: int(tail)]])
-        return cls(problem, grid, np.concatenate([ends[:1], errors, ends[last]]), stages)
-
-    def pooled(self) -> _Curve:
-        """Return the curve of the mean over targets."""
-        stages = [_Stage(last, look.pooled()) for last, look in self.stages]
-        return replace(self, errors=self.errors.mean(axis=1, keepdims=True), stages=stages)
+    def columns(self, *, per_target: bool) -> Array:
+        """Return the errors to minimise: those of every target, or their mean."""
+        return self.errors if per_target else self.errors.mean(axis=1, keepdims=True)
 
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
@@ -205,21 +196,46 @@ class _Curve:
         if falls and np.isfinite(self.stops[-1]):
             last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
-    def shaped(self, errors: Array) -> Floats:
-        """Return errors without the axis of targets if y was a vector."""
-        return errors[:, 0] if self.problem.data.single_target else errors
+    def shaped(self) -> Floats:
+        """Return the errors without the axis of targets if y was a vector."""
+        return self.errors[:, 0] if self.problem.data.single_target else self.errors
 
-    def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
-        """Return errors at stops (n_points, n_brackets) of the target that owns the bracket."""
-        out = np.full(stops.shape, np.inf)
-        first = 0.0
-        for last, look in self.stages:
-            mine = (stops > first) & (stops <= last)
-            if mine.any():
-                values = look.errors_of(self.problem.tuned, stops, owner)
-                out = np.where(mine, values, out)
-            first = last
-        return out
+    def heights(self, *, per_target: bool) -> Heights:
+        """Return errors as a function of stops, (n_points, n_brackets), and of their targets."""
+        stages = [
+            _Stage(last, look if per_target or look is None else look.pooled())
+            for last, look in self.stages
+        ]
+
+        def found(stops: Array, owner: NDArray[np.intp]) -> Floats:
+            out = np.full(stops.shape, np.inf)
+            first = 0.0
+            for last, look in stages:
+                mine = (stops > first) & (stops <= last)
+                if mine.any() and look is not None:
+                    out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
+                elif mine.any():
+                    distinct, place = np.unique(stops, return_inverse=True)
+                    errors = _errors(self.problem, distinct)
+                    own = errors if per_target else errors.mean(axis=1, keepdims=True)
+                    out = np.where(mine, own[place.reshape(stops.shape), owner], out)
+                first = last
+            return out
+
+        return found
+
+
+def _errors(problem: Problem, stops: Array) -> Array:
+    """Return left-out errors at these stops, (n_stops, n_targets), by a pass over the rows."""
+    found = problem.left_out.errors(problem.filter, stops, standard_errors=False)
+    return np.asarray(found.errors, np.float64).reshape(len(stops), -1)
+
+
+def _with_ends(problem: Problem, stops: Array) -> Array:
+    """Return the stops with zero and, if errors can be trusted there, infinity."""
+    ends_there = problem.filter.reaches_least_squares and not problem.tuned.whole_stops
+    trusted = np.isinf(problem.spectrum.accuracy.gain) and ends_there
+    return np.concatenate([[0.0], stops, [np.inf] if trusted else []])
 
 
 class _Family(NamedTuple):
@@ -231,7 +247,7 @@ class _Family(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
+def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
     """Return what a search on the default grids needs, in units of the largest eigenvalue.
 
     It is the same for all data of about the same condition number, and is therefore kept.
@@ -239,7 +255,7 @@ def _family(methods: tuple[Method, ...], depth: int) -> _Family | None:
     return _family_at(methods, tuple(unit_stops(method, depth) for method in methods))
 
 
-def _family_at(methods: tuple[Method, ...], stops: tuple[Array, ...]) -> _Family | None:
+def _family_at(methods: tuple[Filter, ...], stops: tuple[Array, ...]) -> _Family | None:
     """Return a span of methods that do not depend on units; None if the ladder does not serve."""
     gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
@@ -260,7 +276,7 @@ def _looked(
     alike = [
         place
         for place, one in enumerate(problems)
-        if one.tuned.scale_free and not one.tuned.oscillates
+        if one.filter.scale_free and not one.filter.oscillates
     ]
     together = _together([problems[one] for one in alike], size, later)
     found = dict(zip(alike, together, strict=True))
@@ -275,53 +291,60 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     if not problems:
         return []
     left_out = problems[0].left_out
-    methods = tuple(one.tuned for one in problems)
+    methods = tuple(one.filter for one in problems)
     spectrum = problems[0].spectrum
     # a method without a row sees eigenvalues that are larger by the scale
     largest = left_out.largest
     unit = largest * left_out.rows.mean_scale
     if size is None:
-        depth = depth_of(spectrum, TRUST * spectrum.reach)
+        depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
         family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
     else:
         sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
         pairs = zip(methods, sized, strict=True)
-        family = _family_at(methods, tuple(own * unit ** (1 / one.order) for one, own in pairs))
+        family = _family_at(
+            methods, tuple(own * unit ** (1 / one.time_power) for one, own in pairs)
+        )
     if family is None:
         return [_alone(one, size, later, per_target=True) for one in problems]
-    grids = [own / unit ** (1 / one.order) for one, own in zip(methods, family.stops, strict=True)]
+    grids = [
+        own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
+    ]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-    look = left_out.look(family.span.scaled(largest), last, verbose=problems[0].verbose)
+    look = left_out.look(family.span.scaled(largest), last)
     found = []
     for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
-        errors = look.errors(own[:, :count])
-        found.append(_Curve.of(problem, stops[:count], errors, [_Stage(np.inf, look)]))
+        grid = _with_ends(problem, stops[:count])
+        errors = look.errors(with_ends(own[:, :count], grid, np.isin(grid, stops)))
+        found.append(_Curve(problem, grid, errors, [_Stage(np.inf, look)]))
     return found
 
 
 def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool) -> _Curve:
     """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
     left_out = problem.left_out
-    method = problem.tuned
+    method = problem.filter
     grid = _inner(stops_to_try(problem, size)[0])
-    end = grid[-1] * later ** (1 / method.order)
+    end = grid[-1] * later ** (1 / method.time_power)
     while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
         grid = np.concatenate([grid, more])
     grid = grid[: max(_trusted(problem, grid), 1)]
     scale = left_out.rows.mean_scale
     largest = left_out.largest
-    method.check_convergence(largest * float(left_out.rows.scales.max()))
+    if isinstance(method, Iteration):
+        method.check_convergence(largest * float(left_out.rows.scales.max()))
     ladder = ladder_for(method, grid, scale, largest)
-    if is_served(ladder, method, grid, scale).all():
-        span = Span.of(ladder, values_at(ladder, method, grid, scale))
-        look = left_out.look(span, {method: float(grid[-1])}, verbose=problem.verbose)
-        return _Curve.of(problem, grid, look.errors_at(method, grid), [_Stage(np.inf, look)])
-    if left_out.rows.has_one_scale and method.ridges(grid) is not None:
+    served = is_served(ladder, method, grid, scale).all()
+    if not served and not (left_out.rows.has_one_scale and isinstance(method, SumOfRidges)):
+        return _staged(problem, grid, per_target=per_target)
+    whole = _with_ends(problem, grid)
+    if not served:
         # every stop is a sum of a few ridges of its own
-        direct = Direct(left_out)
-        return _Curve.of(problem, grid, direct.errors_at(method, grid), [_Stage(np.inf, direct)])
-    return _staged(problem, grid, per_target=per_target)
+        return _Curve(problem, whole, _errors(problem, whole), [_Stage(np.inf, None)])
+    span = Span.of(ladder, values_at(ladder, method, grid, scale))
+    look = left_out.look(span, {method: float(grid[-1])})
+    return _Curve(problem, whole, look.errors_at(method, whole), [_Stage(np.inf, look)])
 
 
 def _inner(grid: Array) -> Array:
@@ -335,7 +358,7 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
     They may be where ridge of the same gain is still nearly as good as it ever is.
     """
     left_out = problem.left_out
-    method = problem.tuned
+    method = problem.filter
     scale = left_out.rows.mean_scale
     latest = _latest_good_gain(problem, per_target=per_target)
     phase = phases(problem, grid)
@@ -347,14 +370,14 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         start = max(len(errors) - 1, 0)
         count = max(int(np.searchsorted(phase, end, side="right")), len(errors) + 1)
         own = grid[start:count]
-        ellipse = ellipse_for(method, own, scale, left_out.largest, left_out.most_penalties)
-        look: Look | Direct = Direct(left_out)
-        if ellipse is not None:
+        look = None
+        if (ellipse := ellipse_for(method, own, scale, left_out.rows.eigenvalues)) is not None:
             dense = np.union1d(own, _between(method, own, phase[start:count]))
             span = Span.of(ellipse, values_at(ellipse, method, dense, scale))
-            look = left_out.look(span, {method: float(own[-1])}, verbose=problem.verbose)
+            look = left_out.look(span, {method: float(own[-1])})
         stages.append(_Stage(float(own[-1]), look))
-        found = look.errors_at(method, own)[len(errors) - start :]
+        found = _errors(problem, own) if look is None else look.errors_at(method, own)
+        found = found[len(errors) - start :]
         columns = found if per_target else found.mean(axis=1, keepdims=True)
         before = errors if per_target else errors.mean(axis=1, keepdims=True)
         better = columns.min(axis=0) <= IMPROVED * before.min(axis=0, initial=np.inf)
@@ -363,10 +386,16 @@ def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
         if not better.any() and later > latest:
             break
         end *= STAGE_RATIO
-    return _Curve.of(problem, grid[: len(errors)], errors, stages)
+    stops = _with_ends(problem, grid[: len(errors)])
+    # the two ends are known to every look
+    ends = np.array([0.0, np.inf])
+    look = stages[0].look
+    limits = _errors(problem, ends) if look is None else look.errors_at(method, ends)
+    errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
+    return _Curve(problem, stops, errors, stages)
 
 
-def _between(method: Method, stops: Array, phases: Array) -> Array:
+def _between(method: Filter, stops: Array, phases: Array) -> Array:
     """Return iterations so close that a span of their filters holds those between them too."""
     if not method.whole_stops:
         return stops  # a grid of a flow is as close
@@ -379,7 +408,7 @@ def _between(method: Method, stops: Array, phases: Array) -> Array:
 def _latest_good_gain(problem: Problem, *, per_target: bool) -> float:
     """Return the largest gain at which ridge is nearly as good as at its best stop."""
     curve = _together([replace(problem, method=Ridge())])[0]
-    errors = curve.errors if per_target else curve.errors.mean(axis=1, keepdims=True)
+    errors = curve.columns(per_target=per_target)
     good = (errors <= NEARLY_BEST * errors.min(axis=0)).any(axis=1)
     return float(curve.stops[good][-1])
 
@@ -392,19 +421,21 @@ def _factors_faster(problem: Problem) -> bool:
         2 * Ladder.down_to(float(spectrum.eigenvalues[0]), float(spectrum.eigenvalues[-1])).rungs
     )
     return (
-        bool(np.isfinite(spectrum.reach)) and spectrum.solver == "gram" and spectrum.rank <= ridges
+        bool(np.isfinite(spectrum.accuracy.gain))
+        and spectrum.solver == "gram"
+        and spectrum.rank <= ridges
     )
 
 
 def _trusted(problem: Problem, stops: Array) -> int:
     """Return at how many of the stops errors from this spectrum are accurate."""
-    far = TRUST * problem.spectrum.reach
-    return int(np.count_nonzero(problem.tuned.largest_gain(stops) <= far))
+    far = TRUST * problem.spectrum.accuracy.gain
+    return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
 
 
 def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
     """Tell whether the best method has its least error at its end, and may have a better stop."""
-    means = [one.errors if per_target else one.errors.mean(axis=1, keepdims=True) for one in curves]
+    means = [one.columns(per_target=per_target) for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
     errors = means[best]
     last = np.flatnonzero(np.isfinite(curves[best].stops))[-1]
@@ -423,16 +454,16 @@ def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
 def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
     """Tell whether the least error may lie at a later stop than products of X can be used for."""
     spectrum = curves[0].problem.spectrum
-    if np.isinf(spectrum.reach) or spectrum.solver == "svd":
+    if np.isinf(spectrum.accuracy.gain) or spectrum.solver == "svd":
         return False
-    means = [one.errors if per_target else one.pooled().errors for one in curves]
+    means = [one.columns(per_target=per_target) for one in curves]
     best = int(np.argmin([own.mean(axis=1).min() for own in means]))
     if np.any(np.argmin(means[best], axis=0) == len(means[best]) - 1):
         return True
     # Mallows' Cp: directions that are not learned yet are worth learning if their response has
     # more than twice the power of noise
     energy, _ = spectrum.energies()
-    hidden = spectrum.eigenvalues * (TRUST * spectrum.reach) < 1
+    hidden = spectrum.eigenvalues * (TRUST * spectrum.accuracy.gain) < 1
     noise = means[best].min(axis=0) / spectrum.n_observations
     power = energy[hidden].sum(axis=0)
     power = power if per_target else power.mean(keepdims=True)
@@ -444,12 +475,12 @@ def _most_digits(problem: Problem) -> Any:
     try:
         return problem.reaching(np.inf).spectrum
     except ReachError:
-        return problem.data.spectrum((), "svd")
+        return problem.data.spectrum(Want((), solver="svd"))
 
 
 def _warn_of_lost_columns(problem: Problem, residuals: Floats) -> None:
     """Warn if a column that is too small to be resolved explains some of the residuals."""
-    lost, powers = lost_columns(cast("DenseData", problem.data), residuals)
+    lost, powers = lost_columns(rows_of(problem.data), residuals)
     # by Mallows' Cp again, each column by itself
     noise = np.mean(residuals**2) / problem.spectrum.n_observations
     hidden = lost[powers > 2 * len(lost) * noise]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from scipy import fft
@@ -16,6 +16,7 @@ from stoptime.stopping.rule import CurveRule
 from stoptime.support.arrays import EPS, Array, Floats, on_host
 
 if TYPE_CHECKING:
+    from stoptime.spectrum.data import RowsToTest
     from stoptime.stopping.problem import Problem
 
 ROUNDED_RESIDUAL = 1e4 * EPS  # of the response: such residuals are rounding errors, and white too
@@ -43,8 +44,10 @@ class NCP(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the distances of the periodograms from that of white noise."""
-        every = np.arange(problem.data.n_rows or 0)
-        rows = problem.data.rows_to_test(every, every)
+        every = np.arange(problem.data.shape[0] or 0)
+        # all rows are tested by the fit to all of them
+        (fold,) = problem.data.folds([(every, every)])
+        rows = cast("RowsToTest", fold()[1])
         # a row of weight w has noise of variance 1/w
         root = np.sqrt(rows.weights)[:, None]
         units = target_units(problem.spectrum)

@@ -58,8 +58,8 @@ def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
     spectrum = problem.spectrum
     noise = float(np.mean(oracle.noise))
     s, weights = (values.astype(np.float64, copy=False) for values in spectrum.atoms)
-    g = problem.tuned.shrinkage(s[:, None], stops)
-    gain = problem.tuned.gain(s[:, None], stops)
+    g = problem.filter.shrinkage(s[:, None], stops)
+    gain = problem.filter.gain(s[:, None], stops)
     variance = noise / spectrum.n_observations
     if oracle.penalty > 0:
         # (r²/p)s by way of the penalty, because r² itself may overflow
@@ -78,7 +78,9 @@ def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
         return np.inf, "no noise was detected"
     if penalty == np.inf:
         return 0.0, "no signal was detected"
-    found = calibrate_to(problem.tuned, penalty, eigenvalues=possible_eigenvalues(problem.spectrum))
+    found = calibrate_to(
+        problem.filter, penalty, eigenvalues=possible_eigenvalues(problem.spectrum)
+    )
     message = (
         f"equivalent to ridge with the estimated best penalty, {penalty:.3g}: "
         f"at most {rounded_up(found.inflation)} times its Bayes risk"

@@ -44,11 +44,9 @@ class OneStandardError(Rule):
         """Whether ``rule`` sums over all eigenvalues."""
         return get_rule(self.rule).needs_trace
 
-    def fixed(
-        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
-    ) -> OneStandardError:
+    def fixed(self, data: Data, groups: ArrayLike | None = None) -> OneStandardError:
         """Return this rule with the folds of ``rule`` drawn once."""
-        fixed = get_rule(self.rule).fixed(data, groups, verbose=verbose)
+        fixed = get_rule(self.rule).fixed(data, groups)
         return OneStandardError(fixed) if isinstance(fixed, CurveRule) else self
 
     def choose(

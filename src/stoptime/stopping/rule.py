@@ -16,9 +16,8 @@ from stoptime.spectrum.data import Data
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
 from stoptime.stopping.zoom import best_places, lowest_between
 from stoptime.support.arrays import Array, Floats
-from stoptime.support.pictures import Curve, card, picture
 from stoptime.support.user_warnings import warn_user
-from stoptime.support.wording import method_in_words, number, with_error
+from stoptime.support.wording import aligned, method_in_words, number, with_error
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
@@ -69,7 +68,7 @@ class Choice:
     message: str
     candidates: tuple[Candidate, ...] = ()
 
-    def _repr_html_(self) -> str:
+    def __repr__(self) -> str:
         error = float(np.mean(self.error))
         spread = None if self.standard_error is None else float(np.mean(self.standard_error))
         stop = number(float(np.mean(self.stop)))  # numbers of several targets are their means
@@ -77,12 +76,7 @@ class Choice:
         for one in self.candidates:
             stop = number(float(np.mean(one.stop)))
             rows.append((method_in_words(one.method), stop, number(one.error)))
-        mean = self.curve.pooled()
-        at = None if np.ndim(self.stop) else (float(self.stop), error)
-        # late stops may have huge errors: the curve is drawn up to three times the chosen one's
-        top = 3 * error if error > 0 else np.inf
-        drawn = picture([Curve(mean.stops, mean.errors, at)], ("stop", "error"), top=top)
-        return card(f"Choice: {self.message}", rows, drawn)
+        return f"Choice: {self.message}\n{aligned(rows)}"
 
 
 def ignored_groups(what: str) -> ValueError:
@@ -118,7 +112,7 @@ class Rule(ABC):
         """Whether the rule sums over all eigenvalues, exactly or by random probes."""
         return self._uses_trace
 
-    def fixed(self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False) -> Rule:  # noqa: ARG002
+    def fixed(self, data: Data, groups: ArrayLike | None = None) -> Rule:  # noqa: ARG002
         """Return this rule with its folds drawn once; raise a ValueError if it ignores groups."""
         if groups is not None:
             raise ignored_groups(f'rule="{self.name}"')
@@ -164,7 +158,7 @@ class CurveRule(Rule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the stop with the least error; see :meth:`Rule.choose`."""
-        rule = cast("CurveRule", self.fixed(problem.data, problem.groups, verbose=problem.verbose))
+        rule = cast("CurveRule", self.fixed(problem.data, problem.groups))
         grid, given = stops_to_try(problem, stops)
         if given:
             return self._lowest(rule.errors(problem.reaching(grid), grid), per_target=per_target)
@@ -250,7 +244,7 @@ class CurveSearch:
             ends = np.stack([columns[-1], columns[max(last - 1, 0)]])
             with np.errstate(invalid="ignore"):  # two infinite errors do not differ
                 moves = (np.abs(here - ends) > UNSETTLED * np.minimum(here, ends)).any(axis=0)
-        elif spectrum.is_complete:
+        elif spectrum.accuracy.complete:
             moves = here < (1 - UNSETTLED) * before
         else:
             # the limit is not known, so the error has to rise over half of the stops' range

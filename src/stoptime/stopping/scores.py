@@ -96,11 +96,9 @@ class BestScore(Rule):
         """Whether rows are left out one by one."""
         return self.rule.needs_rows
 
-    def fixed(
-        self, data: Data, groups: ArrayLike | None = None, *, verbose: bool = False
-    ) -> BestScore:
+    def fixed(self, data: Data, groups: ArrayLike | None = None) -> BestScore:
         """Return this rule with its folds drawn once."""
-        rule: Any = self.rule.fixed(data, groups, verbose=verbose)
+        rule: Any = self.rule.fixed(data, groups)
         return replace(self, rule=rule)
 
     def choose(
@@ -114,7 +112,7 @@ class BestScore(Rule):
     ) -> list[tuple[Problem, Choice]]:
         """Pick the stops of several methods, at which the rule looks together."""
         first = problems[0]
-        rule = self.fixed(first.data, first.groups, verbose=first.verbose).rule
+        rule = self.fixed(first.data, first.groups).rule
         if np.ndim(np.asarray(stops)) > 0:
             grids = [(one, stops_to_try(one, stops)[0]) for one in problems]
         else:
@@ -190,14 +188,14 @@ def _left_out(problem: Problem, stops: Array) -> Iterator[_Test]:
     response = np.asarray(on_host(rows.data.y), np.float64)
 
     def predict(some: Array) -> Floats:
-        return response - problem.left_out.at_stops(problem.tuned, some)
+        return response - problem.left_out.at_stops(problem.filter, some)
 
     yield _tested(problem, response, rows.data.row_weights, stops, predict)
 
 
 def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
     """Yield the rows of every test set, predicted by the path of its training set."""
-    for fold in progress(rule.cv.folds, "cross-validation", problem.verbose):
+    for fold in progress(rule.cv.folds, "cross-validation"):
         opened = rule.cv.opened(fold, problem.method, stops, target_units(problem.spectrum))
         test, spectrum = opened.test, opened.spectrum
         if not isinstance(test, RowsToTest):

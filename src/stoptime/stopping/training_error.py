@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
+from stoptime.methods.adaptive import Adaptive
+from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
+from stoptime.spectrum.data import PILOT
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
 
@@ -45,12 +48,16 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     energy, outside = spectrum.energies()
     tuned = get_method(method).tuned_to(spectrum.padded_eigenvalues)
     stops = list_of_stops(stops)
-    if not tuned.sees_features:
-        return shaped(tuned.unlearned(spectrum.eigenvalues, energy, stops) + outside, spectrum)
+    if isinstance(tuned, Filter):
+        g = tuned.shrinkage(spectrum.eigenvalues[:, None], stops)
+        return shaped((g**2).T @ energy + outside, spectrum)
     s = spectrum.eigenvalues[:, None, None].astype(np.float64)
-    coef = features.coefficients(spectrum, tuned, stops)
-    fit = np.einsum("pr,tpq->rtq", on_host(spectrum.vectors), coef)
-    z = spectrum.response.reshape(len(s), 1, fit.shape[2])
+    z = spectrum.response.reshape(len(s), 1, energy.shape[1]).astype(np.float64)
+    if isinstance(tuned, Adaptive):
+        coef = features.coefficients(spectrum, tuned, stops)
+        fit = np.einsum("pr,tpq->rtq", on_host(spectrum.vectors), coef)
+    else:
+        fit = tuned.follow(s[:, 0, 0], z[:, 0], stops, s[:0, 0, 0])[0]
     left = (z - s * fit) / np.sqrt(s)
     return shaped((left**2).sum(axis=0) + outside, spectrum)
 
@@ -61,7 +68,8 @@ def _noise(given: float | None, problem: Problem) -> Floats:
     if given is not None:
         return np.broadcast_to(positive_number("noise", given), shape)
     # a Krylov space that was grown for conjugate gradients resolves no penalty
-    spectrum = problem.spectrum if problem.method.has_filter else problem.data.pilot()
+    filtered = isinstance(problem.method, Filter)
+    spectrum = problem.spectrum if filtered else problem.data.spectrum(PILOT)
     return np.broadcast_to(resolved_oracle(problem.data, spectrum)[0].noise, shape)
 
 
@@ -92,12 +100,12 @@ class SURE(CurveRule):
 def _freedom(problem: Problem, stops: Array) -> Floats:
     """Return the degrees of freedom, of shape (n_stops, 1) or (n_stops, n_targets)."""
     tuned, spectrum = problem.tuned, problem.spectrum
-    if not tuned.exact_freedom:
-        tuned.require_filter()
-    if not tuned.has_filter:
+    if isinstance(tuned, Adaptive):
         return features.freedom(spectrum, tuned, stops).reshape(len(stops), -1)
     s, weights = spectrum.atoms
-    return ((weights * s) @ tuned.gain(s[:, None], stops))[:, None] + spectrum.n_unpenalised
+    return ((weights * s) @ as_filter(tuned).gain(s[:, None], stops))[
+        :, None
+    ] + spectrum.n_unpenalised
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,7 @@ def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
     if not per_target:
         outside, power = outside.mean(), power.mean()
     # what least squares leaves is a difference of two sums of squares, which round at about 1e-15
-    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.is_complete))
+    possible = (levels > 1e-13 * power) & ((levels >= outside) | (not spectrum.accuracy.complete))
     return np.where(possible | (levels >= power), levels, np.nan)
 
 
@@ -208,7 +216,8 @@ def _crossing(spectrum: Spectrum, method: Method, level: float, low: float, high
     def excess(stop: float) -> float:
         return float(_mean_error(spectrum, method, np.array([stop]))[0] - level)
 
-    if method.whole_stops and method.oscillates:
+    oscillates = not isinstance(method, Filter) or method.oscillates
+    if method.whole_stops and oscillates:
         # the error may be down to the level, and rise again, before any stop of the grid
         numbers = np.arange(1, high)
         for part in slices(len(numbers), 2**22 // max(spectrum.rank, 1)):  # 32 MB at once
@@ -246,7 +255,7 @@ class LCurve(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Return the angles of the curve at the stops, in radians; π where it goes straight on."""
-        ratio = 2.0 ** (2 / problem.tuned.order)
+        ratio = 2.0 ** (2 / problem.tuned.time_power)
         inner = np.flatnonzero((stops > 0) & np.isfinite(stops))
         sides = [stops[inner] / ratio, stops[inner], stops[inner] * ratio]
         if problem.tuned.whole_stops:
@@ -289,7 +298,7 @@ class CornerSearch(CurveSearch):
     @property
     def extensions(self) -> int:
         """How often the search goes on, to about the same penalty for all methods."""
-        return 2 * EXTENSIONS // self.problem.method.order
+        return 2 * EXTENSIONS // self.problem.method.time_power
 
     def unsettled(self, columns: Floats) -> bool:
         """Tell whether the corner may lie beyond the last stop, where no limit is known."""
@@ -298,7 +307,7 @@ class CornerSearch(CurveSearch):
         sharpest = columns.min(axis=0)
         # the less sharp a corner is, the farther the search has to go on without a sharper one
         distance = np.select([sharpest <= BLUNT, sharpest <= np.radians(175)], [4.0, 16.0], np.inf)
-        distance **= 1 / self.problem.method.order
+        distance **= 1 / self.problem.method.time_power
         stops = self.curve.stops
         return bool(np.any(stops[np.argmin(columns, axis=0)] > stops[-1] / distance))
 

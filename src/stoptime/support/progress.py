@@ -1,74 +1,71 @@
-"""A progress line for work of more than a few seconds, and warnings that are read afterwards.
-
-It is written by hand so that the core package needs neither tqdm nor rich.
-"""
+"""Progress bars for work of more than a few seconds, and warnings that are read afterwards."""
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
-PATIENCE = 2.0  # seconds of silence before the first line
-INTERVAL = 0.2  # seconds between two updates of the line
-SHORTEST_TIME = 1e-9  # seconds, so that rates do not divide by zero
+PATIENCE = 2.0  # seconds before a bar is shown
+_SHOWN: ContextVar[bool] = ContextVar("_SHOWN", default=False)
+
+
+@contextmanager
+def progress_shown(verbose: object) -> Iterator[None]:
+    """Show the progress of everything inside this block, if ``verbose``."""
+    token = _SHOWN.set(bool(verbose) or _SHOWN.get())
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
 
 
 class Ticker:
-    """A line on standard error that says how far some work is."""
+    """A bar of tqdm, moved by hand; silent unless ``verbose``, or where progress is shown.
 
-    def __init__(self, name: str, verbose: bool) -> None:
-        self.name = name
-        self.verbose = verbose
-        self._begin = self._shown = time.monotonic()
+    The options are those of tqdm.
+    """
 
-    @property
-    def spent(self) -> float:
-        """Seconds since the work began."""
-        return max(time.monotonic() - self._begin, SHORTEST_TIME)
+    def __init__(self, label: str, verbose: bool | None = None, **options: Any) -> None:
+        self._bar: Any = None
+        if verbose or _SHOWN.get():
+            # imported here because most work is silent, and a bar starts a thread
+            from tqdm import tqdm  # noqa: PLC0415
 
-    def __call__(self, state: str) -> None:
-        """Show the state of the work, unless the line was updated a moment ago."""
-        now = time.monotonic()
-        if self.verbose and now - self._begin > PATIENCE and now - self._shown > INTERVAL:
-            self._shown = now
-            sys.stderr.write(f"\r{self.name}: {state} ")
-            sys.stderr.flush()
+            self._bar = tqdm(desc=label, delay=PATIENCE, **options)
+
+    def __call__(self, state: str = "", count: int = 1) -> None:
+        """Move the bar, and show the state of the work beside it."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(state, refresh=False)
+            self._bar.update(count)
 
     def close(self) -> None:
-        """End the line, if one was shown."""
-        if self._shown != self._begin:
-            sys.stderr.write("\n")
+        """End the bar."""
+        if self._bar is not None:
+            self._bar.close()
 
 
-def progress(items: Collection[Item], name: str, verbose: bool) -> Iterator[Item]:
-    """Yield the items; if ``verbose``, show how many are done and the time left."""
-    if not verbose:
-        yield from items
-        return
-    tick = Ticker(name, verbose)
-    for done, item in enumerate(items, start=1):
+def progress(items: Collection[Item], label: str, verbose: bool | None = None) -> Iterator[Item]:
+    """Yield the items, and show how many are done."""
+    tick = Ticker(label, verbose, total=len(items))
+    for item in items:
         yield item
-        tick(f"{done} of {len(items)}, {tick.spent / done * (len(items) - done):.0f} s left")
+        tick()
     tick.close()
 
 
-def throughput(blocks: Iterable[Any], name: str, verbose: bool, total: int | None) -> Iterator[Any]:
-    """Yield blocks of rows; if ``verbose``, show the rows and bytes read per second."""
-    tick = Ticker(name, verbose)
-    rows = size = 0
+def throughput(
+    blocks: Iterable[Any], label: str, verbose: bool | None, total: int | None
+) -> Iterator[Any]:
+    """Yield blocks of rows, and show how many rows are done."""
+    tick = Ticker(label, verbose, total=total, unit=" rows")
     for block in blocks:
         yield block
-        rows += len(block.X)
-        size += block.X.nbytes
-        spent = tick.spent
-        left = "" if total is None else f", {spent / max(rows, 1) * (total - rows):.0f} s left"
-        done = f"{rows}" if total is None else f"{rows} of {total}"
-        tick(f"{done} rows, {rows / spent:.3g} rows/s, {1e-6 * size / spent:.0f} MB/s{left}")
+        tick(count=len(block.X))
     tick.close()
 
 

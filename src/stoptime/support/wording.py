@@ -1,21 +1,26 @@
-"""Numbers and results in words, the same on the terminal and in the report."""
+"""Numbers and names in words, the same on the terminal and in the report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from stoptime.methods.base import Method
-
-SIGNIFICANT_DIGITS = 4
-PLAIN = 1e-4, 1e15  # numbers outside are written with a power of ten
 ROUNDED_TO_ZERO = 1e-12  # times the scale of the other numbers
-SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Named(Protocol):
+    """A method: something with a name and parameters."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the parameters by their names."""
 
 
 def number(value: float | None, *, scale: float = 0.0, sign: bool = False) -> str:
@@ -24,44 +29,18 @@ def number(value: float | None, *, scale: float = 0.0, sign: bool = False) -> st
         return "-"
     if abs(value) <= ROUNDED_TO_ZERO * scale or value == 0:
         return "0"
-    plus = "+" if sign else ""
-    if np.isinf(value):
-        return f"{value:{plus}}".replace("inf", "∞")
-    # rounding first, because 9999.9 has one digit more after it
-    value = float(f"{value:.{SIGNIFICANT_DIGITS - 1}e}")
-    if not PLAIN[0] <= abs(value) < PLAIN[1]:
-        mantissa, exponent = f"{value:{plus}.{SIGNIFICANT_DIGITS - 1}e}".split("e")
-        return f"{_trimmed(mantissa)}×10{str(int(exponent)).translate(SUPERSCRIPT)}"
-    return _trimmed(_fixed(value, SIGNIFICANT_DIGITS - 1 - _exponent(value), plus))
+    # ten digits show whole numbers such as prices without an exponent
+    return f"{float(f'{value:.4g}'):{'+' if sign else ''}.10g}".replace("inf", "∞")
 
 
 def with_error(value: float, error: float | None, *, sign: bool = False, scale: float = 0.0) -> str:
     """Return a value and its standard error, with the digits that the error leaves meaningful."""
     if error is None or not error > ROUNDED_TO_ZERO * scale or not np.isfinite(error):
         return number(value, sign=sign, scale=scale)
-    if not PLAIN[0] ** 2 <= error < PLAIN[1]:
-        return f"{number(value, sign=sign)} ± {number(error)}"
-    # two digits of the error are meaningful, and the value gets the same decimals, but no more
-    # than four digits
-    decimals = 1 - _exponent(float(f"{error:.1e}"))
-    most = SIGNIFICANT_DIGITS - 1 - _exponent(value) if value else decimals
-    text = _fixed(value, min(decimals, most), "+" if sign else "")
-    return f"{text} ± {_fixed(error, decimals)}"
-
-
-def _exponent(value: float) -> int:
-    return int(np.floor(np.log10(abs(value))))
-
-
-def _fixed(value: float, decimals: int, plus: str = "") -> str:
-    """Return a number rounded to decimals, which may be negative, with commas from 10,000 on."""
-    value = round(value, decimals) + 0.0  # adding zero turns -0.0 into 0.0
-    comma = "," if abs(value) >= 1e4 else ""
-    return f"{value:{plus}{comma}.{max(decimals, 0)}f}"
-
-
-def _trimmed(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    # two digits of the error are meaningful, and the value gets the same decimals
+    decimals = 1 - int(np.floor(np.log10(error)))
+    rounded = round(value, decimals) + 0.0  # adding zero turns -0.0 into 0.0
+    return f"{rounded:{'+' if sign else ''}.10g} ± {round(error, decimals):.10g}"
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> str:
@@ -86,8 +65,8 @@ def did_you_mean_class(name: object, classes: Mapping[str, type]) -> str:
     return f': did you mean "{same}"?' if same else did_you_mean(name, classes)
 
 
-def method_in_words(method: Method) -> str:
-    """Return the name of a method and its parameters, such as "nesterov-flow (friction 3)"."""
+def method_in_words(method: Named) -> str:
+    """Return the name of a method and its parameters, such as "accelerated-flow (friction 3)"."""
     parts = [
         f"{name.replace('_', ' ')} {number(value) if isinstance(value, float) else value}"
         for name, value in method.get_params().items()

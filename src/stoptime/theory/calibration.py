@@ -17,8 +17,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
-from stoptime.methods.recurrence import MOST_ITERATIONS
+from stoptime.methods.averages import Wrapped
+from stoptime.methods.base import Filter, Method, as_filter
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import MOST_ITERATIONS, Iteration
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
@@ -79,17 +81,16 @@ def calibrate(
     """
     if not 0 <= low <= high:
         raise ValueError(f"low and high must satisfy 0 ≤ low ≤ high; got {low!r} and {high!r}.")
-    return _calibrate(get_method(method), kind, low, high)
+    return _calibrate(as_filter(get_method(method)), kind, low, high)
 
 
 @lru_cache(maxsize=512)  # of a private function: the cache would hide the types of the public one
-def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibration:
-    method.require_filter()
+def _calibrate(method: Filter, kind: Kind, low: float, high: float) -> Calibration:
     ratio = _ratio(kind)
-    if method.counts_eigenvalues:
+    if isinstance(method, SpectralCutoff):
         return _best_count(method, ratio)
-    if method.whole_stops:
-        low, high = (low, high) if high < np.inf else method.possible_eigenvalues
+    if isinstance(method, Iteration):
+        low, high = (low, high) if high < np.inf else (0.0, largest_possible(method))
         if method.follows_flow and _latest_iteration(method, kind, low, high) > LIKE_A_FLOW:
             return _late(method, kind, low, high)
         return guarantee(method, _best_iteration(method, kind, low, high), low, high)
@@ -97,11 +98,11 @@ def _calibrate(method: Method, kind: Kind, low: float, high: float) -> Calibrati
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
-    if np.isinf(high) and method.in_units_of(2.0) == method:
+    if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
         # and a penalty is much cheaper to search.
         stop = search.stop_with_gain(method)
-        unit = _best_match(method, stop, kind, low, high).penalty ** (1 / method.order)
+        unit = _best_match(method, stop, kind, low, high).penalty ** (1 / method.time_power)
         return guarantee(method, stop * unit, low, high)
     return guarantee(method, _best_time(method, ratio, low, high), low, high)
 
@@ -122,20 +123,19 @@ def guarantee(
     >>> guarantee("nesterov-flow", 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
-    method = get_method(method)
-    method.require_filter()
-    if method.whole_stops and np.isinf(high):
+    found = as_filter(get_method(method))
+    if isinstance(found, Iteration) and np.isinf(high):
         # an iteration diverges for large eigenvalues
-        high = max(low, method.possible_eigenvalues[1])
+        high = max(low, largest_possible(found))
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     inflation = np.inf
-    if high < np.inf or method.universal_guarantee:
-        inflation = search.highest_peak(method, search.risk_ratio, stop, low, high)[1]
-    error = search.highest_peak(method, search.distance_ratio, stop, low, high)[1]
+    if high < np.inf or found.universal_guarantee:
+        inflation = search.highest_peak(found, search.risk_ratio, stop, low, high)[1]
+    error = search.highest_peak(found, search.distance_ratio, stop, low, high)[1]
     return Calibration(stop, inflation, error)
 
 
-def _late(method: Method, kind: Kind, low: float, high: float) -> Calibration:
+def _late(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
     """Return the stop of the flow as an iteration, with guarantees of the iterate."""
     flow = method.as_flow()
     whole = (0.0, np.inf) if flow.universal_guarantee else (low, high)
@@ -146,7 +146,7 @@ def _late(method: Method, kind: Kind, low: float, high: float) -> Calibration:
     return _not_below(method, replace(unit, stop=stop), low, high)
 
 
-def _not_below(method: Method, found: Calibration, low: float, high: float) -> Calibration:
+def _not_below(method: Iteration, found: Calibration, low: float, high: float) -> Calibration:
     """Return guarantees of an iteration: computed, or those of its flow raised by its distance."""
     if _is_computed(method, found.stop):
         return guarantee(method, found.stop, low, high)
@@ -157,7 +157,7 @@ def _not_below(method: Method, found: Calibration, low: float, high: float) -> C
     return Calibration(found.stop, *numbers)
 
 
-def _is_computed(method: Method, stop: float) -> bool:
+def _is_computed(method: Iteration, stop: float) -> bool:
     bounded = method.as_flow().universal_guarantee
     return not method.runs_steps or (stop <= method.horizon and not bounded)
 
@@ -197,20 +197,19 @@ def equivalent_stop(
     _ratio(calibration)
     if penalty == 0 or np.isinf(penalty):
         return np.inf if penalty == 0 else 0.0
-    method = get_method(method)
-    method.require_filter()
-    if calibration == "paper" and not method.whole_stops:
-        return float(penalty ** (-1 / method.order))
-    return calibrate_to(method, penalty, calibration, eigenvalues).stop
+    found = as_filter(get_method(method))
+    if calibration == "paper" and not found.whole_stops:
+        return float(penalty ** (-1 / found.time_power))
+    return calibrate_to(found, penalty, calibration, eigenvalues).stop
 
 
 def calibrate_to(
-    method: Method, penalty: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
+    method: Filter, penalty: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
 ) -> Calibration:
     """Return the calibration for one positive penalty, its stop in the time of the method."""
     low, high, scaled = range_in_units(method, eigenvalues, penalty)
     found = calibrate(scaled, kind, low, high)
-    unit = 1.0 if method.whole_stops else penalty ** (1 / method.order)
+    unit = 1.0 if method.whole_stops else penalty ** (1 / method.time_power)
     return replace(found, stop=found.stop / unit)
 
 
@@ -232,41 +231,42 @@ def equivalent_penalty(
     >>> round(equivalent_penalty("nesterov-flow", stop=17.5535), 6)
     0.01
     """
-    return matched(get_method(method), stop, calibration, eigenvalues).penalty
+    return matched(as_filter(get_method(method)), stop, calibration, eigenvalues).penalty
 
 
 def matched(
-    method: Method, stop: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
+    method: Filter, stop: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
 ) -> Match:
     """Return the penalty that is equivalent to a stop, and the guarantee of the stop."""
-    method.require_filter()
     stop = float(nonnegative("stop", stop, infinite=True))
     _ratio(kind)
     if stop == 0 or np.isinf(stop):
         return Match(np.inf if stop == 0 else 0.0, np.nan)
-    if method.counts_eigenvalues:
-        tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
-        return Match(_penalty_of_count(tuned, stop), COUNT_INFLATION)
+    if isinstance(method, SpectralCutoff):
+        cutoff = method if eigenvalues is None else method.tuned_to(eigenvalues)
+        return Match(_penalty_of_count(cutoff, stop), COUNT_INFLATION)
     if method.universal_guarantee and not method.whole_stops:
         unit = _calibrate(method, kind, 0.0, np.inf)
-        return Match(float((unit.stop / stop) ** method.order), unit.inflation)
+        return Match(float((unit.stop / stop) ** method.time_power), unit.inflation)
     low, high, tuned = range_in_units(method, eigenvalues, 1.0)
     if kind == "paper":
-        return Match(float((tuned.pace * stop) ** -method.order), np.nan)
-    if tuned.whole_stops and tuned.follows_flow and stop > LIKE_A_FLOW:
-        return _late_match(tuned, stop, kind, eigenvalues)
-    if tuned.whole_stops and np.isinf(high):
-        high = tuned.possible_eigenvalues[1]
+        return Match(float((tuned.pace * stop) ** -method.time_power), np.nan)
+    if isinstance(tuned, Iteration):
+        if tuned.follows_flow and stop > LIKE_A_FLOW:
+            return _late_match(tuned, stop, kind, eigenvalues)
+        high = largest_possible(tuned) if np.isinf(high) else high
     elif kind == "risk":
         _check_bounded(tuned, high)
     return _best_match(tuned, stop, kind, low, high)
 
 
-def _late_match(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> Match:
+def _late_match(method: Iteration, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> Match:
     """Return the penalty of the flow, and the guarantee of the iteration with it."""
     penalty, bound = matched(method.as_flow(), method.pace * stop, kind, eigenvalues)
-    low, high, scaled = range_in_units(method, eigenvalues, penalty)
-    high = high if high < np.inf else scaled.possible_eigenvalues[1]
+    low, high, _ = range_in_units(method, eigenvalues, penalty)
+    tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
+    scaled = tuned.in_units_of(penalty)
+    high = high if high < np.inf else largest_possible(scaled)
     if _is_computed(scaled, stop):
         # every evaluation runs the iteration, so that only the number that is asked for is computed
         return Match(penalty, search.highest_peak(scaled, _ratio(kind), stop, low, high)[1])
@@ -274,7 +274,7 @@ def _late_match(method: Method, stop: float, kind: Kind, eigenvalues: ArrayLike 
     return Match(penalty, found.inflation if kind == "risk" else found.parameter_error)
 
 
-def _check_bounded(method: Method, high: float) -> None:
+def _check_bounded(method: Filter, high: float) -> None:
     if np.isinf(high) and not method.universal_guarantee:
         raise ValueError(
             f"No stop of {method} is close to ridge on every spectrum: give the eigenvalues, "
@@ -283,8 +283,8 @@ def _check_bounded(method: Method, high: float) -> None:
 
 
 def range_in_units(
-    method: Method, eigenvalues: ArrayLike | None, penalty: float
-) -> tuple[float, float, Method]:
+    method: Filter, eigenvalues: ArrayLike | None, penalty: float
+) -> tuple[float, float, Filter]:
     """Return the range of eigenvalues to calibrate for and the method, in units of the penalty."""
     if eigenvalues is None:
         if not (method.is_tuned or method.whole_stops):
@@ -302,10 +302,17 @@ def range_in_units(
     return low, float(positive.max() / penalty), scaled
 
 
+def largest_possible(method: Iteration) -> float:
+    """Return the largest eigenvalue for which an iteration is calibrated without a spectrum."""
+    if isinstance(method, Wrapped):
+        return max(largest_possible(method.method) - method.shift, 0.0)
+    return 1 / method.epsilon  # an automatic step has its largest eigenvalue there
+
+
 def possible_eigenvalues(spectrum: Spectrum) -> Array:
     """Return eigenvalues that span the range of all: Ritz values may miss some near zero."""
     s = spectrum.padded_eigenvalues.astype(np.float64)
-    return s if spectrum.krylov is None else np.append(s, TINY)
+    return s if spectrum.accuracy.complete else np.append(s, TINY)
 
 
 def _ratio(kind: Kind) -> search.Ratio:
@@ -314,7 +321,7 @@ def _ratio(kind: Kind) -> search.Ratio:
     return search.distance_ratio if kind == "parameter" else search.risk_ratio
 
 
-def _best_time(method: Method, ratio: search.Ratio, low: float, high: float) -> float:
+def _best_time(method: Filter, ratio: search.Ratio, low: float, high: float) -> float:
     """Return the time of a flow with the best guarantee for unit penalty."""
 
     def worst(log_time: float) -> search.Look:
@@ -334,7 +341,7 @@ def _best_time(method: Method, ratio: search.Ratio, low: float, high: float) -> 
     return float(np.exp(search.lowest_kink(worst, logs, int(np.argmin(heights)))))
 
 
-def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
+def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> float:
     """Return the iteration with the best guarantee for unit penalty, by search."""
     if kind == "paper":
         return float(max(round(1 / method.pace), 1))
@@ -351,7 +358,7 @@ def _best_iteration(method: Method, kind: Kind, low: float, high: float) -> floa
     )[0]
 
 
-def _best_count(method: Method, ratio: search.Ratio) -> Calibration:
+def _best_count(method: SpectralCutoff, ratio: search.Ratio) -> Calibration:
     """Return the number of components with the best guarantee for unit penalty, on its spectrum."""
     x = method.counted
     worst = [ratio(method, x, k).max(initial=0) for k in range(len(x) + 1)]
@@ -360,7 +367,7 @@ def _best_count(method: Method, ratio: search.Ratio) -> Calibration:
     return Calibration(stop, COUNT_INFLATION, float(error))
 
 
-def _penalty_of_count(method: Method, stop: float) -> float:
+def _penalty_of_count(method: SpectralCutoff, stop: float) -> float:
     """Return the mean, in decades, of the last eigenvalue that is learned and the next one."""
     # the excess over ridge is λ/s in directions that are learned, and s/λ in the others
     kept = int(iteration_numbers(np.array(stop)))
@@ -368,7 +375,7 @@ def _penalty_of_count(method: Method, stop: float) -> float:
     return float(np.sqrt(below[kept - 1]) * np.sqrt(below[kept])) if kept < len(below) else 0.0
 
 
-def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> float:
+def _latest_iteration(method: Iteration, kind: Kind, low: float, high: float) -> float:
     """Return the iteration with the gain of ridge, or the best stop of the flow if it is later."""
     centre = search.stop_with_gain(method)
     if method.universal_guarantee or kind == "paper":
@@ -377,7 +384,7 @@ def _latest_iteration(method: Method, kind: Kind, low: float, high: float) -> fl
     return max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
 
 
-def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float) -> Match:
+def _best_match(method: Filter, stop: float, kind: Kind, low: float, high: float) -> Match:
     """Return the penalty for which this stop has the best guarantee."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     s = search.worst_places(method, stop, low, high)
@@ -387,7 +394,8 @@ def _best_match(method: Method, stop: float, kind: Kind, low: float, high: float
     start = int(np.argmin(first))
     place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
     # every round of an iteration repeats its run
-    for _ in range(1 if method.runs_steps else MATCH_ROUNDS):
+    runs_steps = isinstance(method, Iteration) and method.runs_steps
+    for _ in range(1 if runs_steps else MATCH_ROUNDS):
         # the worst eigenvalue may lie between those of the grid
         closer = search.around_peaks(table[0], _ratios(place, table, kind))
         table = np.hstack([table, [closer, method.gain(closer, stop)]])

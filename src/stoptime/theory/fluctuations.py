@@ -94,15 +94,14 @@ class Source(ABC):
         """
 
     def followed(
-        self, moves: Moves, step: float, decay: float, batch_size: float, stops: Array,
-        *, verbose: bool = False,
+        self, moves: Moves, step: float, decay: float, batch_size: float, stops: Array
     ) -> Iterator[State]:  # fmt: skip
         """Return the states at the stops, in ascending order.
 
         ``moves`` gives the coefficients of every iteration.
         """
         run = self._steps(moves, self.eigenvalues + decay, step, batch_size)
-        return at_stops(run, stops, verbose=verbose)
+        return at_stops(run, stops)
 
     def _steps(
         self, coefficients: Moves, rates: Array, step: float, batch_size: float
@@ -303,13 +302,13 @@ class SpectrumSource(Source):
         return float(np.sum(answer / (1 + answer)))
 
 
-def at_stops(run: Iterator[Any], stops: Array, *, verbose: bool = False) -> Iterator[Any]:
+def at_stops(run: Iterator[Any], stops: Array) -> Iterator[Any]:
     """Yield what a run without end yields after each of these numbers of steps."""
     wanted = set(iteration_numbers(stops).tolist())
     start = next(run)
     if 0 in wanted:
         yield start
-    for k in progress(range(1, max(wanted, default=0) + 1), "steps", verbose):
+    for k in progress(range(1, max(wanted, default=0) + 1), "steps"):
         state = next(run)
         if k in wanted:
             yield state

@@ -44,7 +44,7 @@ class LearningCurve:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the least risk against the number of rows."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.learning([self], ax=ax)
 
@@ -96,7 +96,7 @@ def learning_curve(
     positive_number("noise", noise)
     method = get_method(method)
     found = []
-    for size in progress(sizes.tolist(), "Learning curve", verbose):
+    for size in progress(sizes.tolist(), "learning curve", verbose):
         population = limits.population_of(covariance, p / size)
         found.append(_least(method, population, (signal, noise, target)))
     return LearningCurve(method, sizes, *np.array(found).T)

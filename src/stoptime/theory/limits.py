@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.registry import get_method
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
@@ -196,29 +197,34 @@ def energies(signal: Signal, population: Population) -> Array:
     return np.broadcast_to(r2, population.shares.shape)
 
 
-def tuned_to_limit(method: str | Method, population: Population) -> Method:
+def tuned_to_limit(method: str | Method, population: Population) -> Filter:
     """Return the method tuned to the edges of the limiting spectrum."""
-    method = get_method(method)
-    method.require_filter()
-    if method.counts_eigenvalues:
-        raise ValueError(f"{method.name} counts eigenvalues, and in the limit there is no number.")
+    found = as_filter(get_method(method))
+    if isinstance(found, SpectralCutoff):
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
+            f"{found.name} counts eigenvalues, and in the limit there is no number."
+        )
     lowest, highest = population.support
-    return method.tuned_to([0.0 if population.has_null else lowest, highest])
+    return found.tuned_to([0.0 if population.has_null else lowest, highest])
 
 
-def oscillation(tuned: Method) -> float:
+def oscillation(tuned: Filter) -> float:
     """Return the change of phase of g² with t√s, zero where g does not oscillate."""
     # the filters of first order are smooth on the scale of s itself, which panels resolve
-    return 0.0 if tuned.order == 1 or tuned.is_smooth else 2 * tuned.pace
+    return (
+        0.0
+        if tuned.time_power == 1 or not (tuned.oscillates or tuned.whole_stops)
+        else 2 * tuned.pace
+    )
 
 
 def _tuned_panels(
     method: str | Method, population: Population, stops: Array, weights: Array, rough: float
-) -> tuple[Method, Panels]:
+) -> tuple[Filter, Panels]:
     """Return the tuned method, and panels that resolve its filters up to the last finite stop."""
     tuned = tuned_to_limit(method, population)
-    # oscillations that a damping has extinguished need no nodes; zero means that none is known
-    visible = tuned.visible_until(EPS)[1] or np.inf
+    # oscillations that a damping has extinguished need no nodes
+    visible = tuned.visible_until(EPS)[1] if tuned.oscillates else np.inf
     last = min(float(np.max(stops, initial=0, where=np.isfinite(stops))), visible)
     phase = oscillation(tuned) * last * np.sqrt(population.support[1])
     if phase > LATEST_LIMIT_PHASE:

@@ -11,14 +11,15 @@ from scipy.optimize import minimize_scalar
 from stoptime.methods.base import Method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Goal, goals
+from stoptime.spectrum.data import PILOT, Data, Want
 from stoptime.support.arrays import Floats
 from stoptime.theory.calibration import equivalent_stop, possible_eigenvalues
 
 LOG_PENALTIES = -700.0, 700.0  # penalties outside, or their reciprocals, overflow
 PENALTIES_PER_DECADE = 6
 NOISELESS = 1e-18  # times the smallest eigenvalue: a penalty at this edge means no noise at all
-REACH_GROWTH = 16.0  # factor of the gain, each time that it does not resolve the best penalty
+GAIN_GROWTH = 16.0  # factor of the gain, where it does not resolve the best penalty
+MOST_GROWTHS = 5
 HOPELESS = 1e6  # times the largest eigenvalue: a penalty at this edge means no signal at all
 
 
@@ -87,13 +88,14 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
             fit = observations * np.log(noise_share(penalty)[..., live]).mean(axis=-1)
         return np.asarray(fit + np.log1p(atoms / penalty) @ weights)
 
-    resolved = spectrum.krylov is None or bool(np.isinf(spectrum.reach))
-    grid = _log_penalties(s, np.inf if resolved else spectrum.reach)
+    gain = np.inf if spectrum.accuracy.complete else spectrum.accuracy.gain
+    resolved = bool(np.isinf(gain))
+    grid = _log_penalties(s, gain)
     best = int(np.argmin(deviance(grid))) if grid.size else 0
     if best == 0 and not resolved:
         raise UnresolvedError(
             "Noise and signal cannot be separated: the Krylov space has converged only up to a "
-            f"gain of {spectrum.reach:.3g}. Decompose with a larger max_gain, or give the stop or "
+            f"gain of {gain:.3g}. Decompose with a larger max_gain, or give the stop or "
             "the noise."
         )
     if best == 0:
@@ -133,20 +135,22 @@ def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:
 
 def resolved_oracle(data: Data, spectrum: Spectrum) -> tuple[Oracle, Spectrum]:
     """Estimate noise and signal; grow the spectrum until it resolves the best penalty."""
-    for _ in range(data.growths):
+    for growth in range(MOST_GROWTHS):
         try:
             return estimate_oracle(spectrum), spectrum
         except UnresolvedError:
-            spectrum = data.spectrum([Goal(Ridge(), REACH_GROWTH * spectrum.reach)])
+            # farther every time, so that a few growths nearly exhaust a small space
+            further = GAIN_GROWTH ** (1 + growth) * spectrum.accuracy.gain
+            spectrum = data.spectrum(Want.path(Ridge(), further, trace=True))
     return estimate_oracle(spectrum), spectrum
 
 
 def plug_in(data: Data, method: Method) -> tuple[Spectrum, Oracle, float]:
     """Return spectrum, oracle, and the stop with the best guarantee against the best ridge."""
-    oracle, spectrum = resolved_oracle(data, data.pilot())
+    oracle, spectrum = resolved_oracle(data, data.spectrum(PILOT))
     stop = oracle.stop(method, spectrum)
-    accurate = data.spectrum(goals(method, stop))
-    if accurate is not spectrum and accurate.is_complete:
+    accurate = data.spectrum(Want.path(method, stop, trace=True))
+    if accurate is not spectrum and accurate.accuracy.complete:
         # more accurate eigenvalues may move the stop
         oracle = estimate_oracle(accurate)
         stop = oracle.stop(method, accurate)

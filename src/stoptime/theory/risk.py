@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method, as_filter
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array, slices
@@ -42,7 +44,7 @@ LAST_PHASE = 1e6  # of the smallest eigenvalue: after it hardly anything changes
 class RiskModel:
     """A tuned method, with the weights of g² in the bias and of s·φ² in the variance."""
 
-    method: Method
+    method: Filter
     eigenvalues: Array
     bias_weight: Array  # the bias is a quadratic form of g if this is a matrix
     variance_weight: Array
@@ -90,7 +92,8 @@ class RiskModel:
         if self.method.whole_stops:
             finite = stops[np.isfinite(stops)]
             most = FILTER_ENTRIES // max(1, len(self.eigenvalues))
-            if finite.size and self.method.runs_steps and np.ptp(finite) < most:
+            runs = isinstance(self.method, Iteration) and self.method.runs_steps
+            if finite.size and runs and np.ptp(finite) < most:
                 # One run passes every iteration on its way; looking closer would repeat it. With
                 # many eigenvalues, evaluating them all would cost more than the run.
                 stops = np.append(stops, np.arange(finite.min(), finite.max()))
@@ -103,9 +106,9 @@ class RiskModel:
         positive = self.eigenvalues[self.eigenvalues > 0]
         if positive.size == 0:
             return np.unique([first, last])
-        if self.method.counts_eigenvalues:
+        if isinstance(self.method, SpectralCutoff):
             return np.append(np.arange(first, min(last, len(self.method.counted)) + 1), last)
-        power = 1 / self.method.order
+        power = 1 / self.method.time_power
         pace = self.method.pace
         largest = positive.max()
         begin = max(first, FIRST_PHASE / largest**power / pace)
@@ -115,7 +118,7 @@ class RiskModel:
             return np.unique([first, last])
         decades = np.geomspace(begin, end, int(STOPS_PER_DECADE * np.log10(end / begin)) + 2)
         grids = [np.array([first, last]), decades]
-        if self.method.order == 2 and self.method.oscillates:
+        if self.method.time_power == 2 and self.method.oscillates:
             step = np.pi / (np.sqrt(largest) * POINTS_PER_HALF_SWING) / pace
             step = max(step, 1.0) if self.method.whole_stops else step
             # with many eigenvalues, oscillations average out and points are expensive
@@ -159,7 +162,7 @@ class RiskCurve:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curve; see :func:`stoptime.plots.risk`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.risk(self, ax=ax)
 
@@ -279,8 +282,7 @@ def inflation(
     s = list_of_eigenvalues(eigenvalues)
     positive_number("noise", noise)
     check_target(target)
-    tuned = get_method(method).tuned_to(s)
-    tuned.require_filter()
+    tuned = as_filter(get_method(method)).tuned_to(s)
     if not isinstance(signal, PowerSignal) and np.ndim(signal) == 0:
         r2 = positive_number("signal", signal)
         return _bayes_inflation(tuned, s, r2, noise, n_samples, target)
@@ -296,7 +298,7 @@ def inflation(
 
 
 def _bayes_inflation(
-    tuned: Method, s: Array, r2: float, noise: float, n_samples: float, target: Target
+    tuned: Filter, s: Array, r2: float, noise: float, n_samples: float, target: Target
 ) -> Inflation:
     """Return the ratio for a signal that is the same in all directions: its best ridge is known."""
     n = positive_number("n_samples", n_samples)
@@ -310,7 +312,7 @@ def _bayes_inflation(
     if isinstance(tuned, Ridge):
         return Inflation(1.0, alpha)
     searched, first, last = tuned, 0.0, np.inf
-    if not tuned.counts_eigenvalues:
+    if not isinstance(tuned, SpectralCutoff):
         # the best stop may be later than the one with the gain of ridge, though rarely four times
         searched, latest = search.affordable(tuned, 4 * search.stop_with_gain(tuned, alpha))
         centre = float(latest) / 4
@@ -346,7 +348,7 @@ def _model(
         error = np.diagonal(C)
     # with a covariance, the bias of fixed coefficients has a term for each pair of directions
     bias = weight * (C if weight.ndim == 2 else error)
-    return RiskModel(get_method(method).tuned_to(s), s, bias, level * error)
+    return RiskModel(as_filter(get_method(method)).tuned_to(s), s, bias, level * error)
 
 
 def _checked_covariance(covariance: ArrayLike, p: int) -> Array:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 
-from stoptime.methods.base import Method
-from stoptime.methods.recurrence import closer_stops
+from stoptime.methods.base import Filter
+from stoptime.methods.recurrence import Iteration, Places
 from stoptime.support.arrays import EPS, Array
 
 Curve = Callable[[Array], Array]
-Ratio = Callable[[Method, Array, ArrayLike], Array]
+Ratio = Callable[[Filter, Array, ArrayLike], Array]
 
 ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
 CLOSER_POINTS = 2000  # around all peaks together, at most a tenth of them around one
@@ -87,6 +87,17 @@ def lowest(
     return point, least
 
 
+def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 64) -> Array:
+    """Return at most ``most`` whole numbers around each of some indices of a sorted grid."""
+    finite = stops[np.isfinite(stops)].astype(np.float64)
+    found = np.empty(0)
+    for place in np.unique(places[places < len(finite)]):
+        low, high = finite[[max(place - 1, 0), min(place + 1, len(finite) - 1)]]
+        around = np.linspace(low, high, int(min(high - low, most)) + 1)
+        found = np.append(found, np.round(around))
+    return np.setdiff1d(found, finite)
+
+
 def lowest_whole(
     curve: Curve, closer: Array, most_dips: int, rounds: int = MOST_WHOLE_ROUNDS
 ) -> tuple[float, float]:
@@ -109,18 +120,18 @@ def lowest_whole(
     return float(points[best]), float(heights[best])
 
 
-def risk_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
+def risk_ratio(method: Filter, x: Array, stop: ArrayLike) -> Array:
     """Return F(x): Bayes risk over optimal ridge risk of one eigendirection, for unit penalty."""
     return 1 + x * distance_ratio(method, x, stop)
 
 
-def distance_ratio(method: Method, x: Array, stop: ArrayLike) -> Array:
+def distance_ratio(method: Filter, x: Array, stop: ArrayLike) -> Array:
     """Return (φ(1+x) - 1)²: the squared relative distance from the ridge coefficient."""
     return (method.gain(x, stop) * (1 + x) - 1) ** 2
 
 
 @lru_cache(maxsize=64)
-def stop_with_gain(method: Method, gain: float = 1.0) -> float:
+def stop_with_gain(method: Filter, gain: float = 1.0) -> float:
     """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded.
 
     Where φ(0, t) = 0, as for a steep edge, it is the t at which the largest gain has this value.
@@ -128,42 +139,41 @@ def stop_with_gain(method: Method, gain: float = 1.0) -> float:
     A method that never has this gain, because of decay or the end of a schedule, is stopped where
     it changes no more.
     """
-    if method.whole_stops and not method.follows_flow:
+    if isinstance(method, Iteration):
+        if method.follows_flow:
+            return stop_with_gain(method.as_flow(), gain) / method.pace
         gains = _gains_at_zero(method)
         return float(np.interp(gain, gains, np.arange(len(gains))))
-    if method.whole_stops:
-        return stop_with_gain(method.as_flow(), gain) / method.pace
     unit = method.in_units_of(1 / gain)
 
     def excess(log_stop: float) -> float:
         with np.errstate(divide="ignore"):
             return float(np.log(gain_at(unit, float(np.exp(log_stop)))))
 
-    if not method.reaches_least_squares and excess(350.0) < 0:
-        return method.settled_at(0.0, EPS)
-    return float(np.exp(brentq(excess, -350, 350))) * float(gain ** (1 / method.order))
+    return float(np.exp(brentq(excess, -350, 350))) * float(gain ** (1 / method.time_power))
 
 
-def gain_at(method: Method, stop: float) -> float:
+def gain_at(method: Filter, stop: float) -> float:
     """Return φ(0, t), by which stops are compared with ridge, or the largest gain where it is 0."""
     return float(method.gain(0.0, stop)) or float(method.largest_gain(stop))
 
 
 @lru_cache(maxsize=16)
-def _gains_at_zero(method: Method) -> Array:
+def _gains_at_zero(method: Iteration) -> Array:
     """Return φ(0, k) at all iterations up to the horizon; it never falls."""
     return np.maximum.accumulate(method.gain(0.0, np.arange(method.horizon + 1)))
 
 
-def affordable(method: Method, stops: ArrayLike) -> tuple[Method, Array]:
+def affordable(method: Filter, stops: ArrayLike) -> tuple[Filter, Array]:
     """Return the flow and its times in place of an iteration with stops beyond its horizon."""
     t = np.asarray(stops, dtype=np.float64)
-    late = t.max() > method.horizon and method.follows_flow
-    return (method.as_flow(), method.pace * t) if late else (method, t)
+    if t.max() > method.horizon and isinstance(method, Iteration) and method.follows_flow:
+        return method.as_flow(), method.pace * t
+    return method, t
 
 
 def highest_peak(
-    method: Method, ratio: Ratio, stop: float, low: float, high: float
+    method: Filter, ratio: Ratio, stop: float, low: float, high: float
 ) -> tuple[float, float]:
     """Return the x in [low, high] at which a ratio is largest, also between points of a grid."""
     if low == high:
@@ -174,18 +184,18 @@ def highest_peak(
     return found, -depth
 
 
-def worst_places(method: Method, stop: float | Array, low: float, high: float) -> Array:
+def worst_places(method: Filter, stop: float | Array, low: float, high: float) -> Array:
     """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
     if np.isfinite(high):
-        radians = (method.pace * np.max(stop)) ** (method.order / 2) * np.sqrt(high)
+        radians = (method.pace * np.max(stop)) ** (method.time_power / 2) * np.sqrt(high)
         return eigenvalue_grid(low, high, POINTS_PER_RADIAN * radians)
     # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
-    unit = stop_with_gain(method) / np.sqrt(8) if method.order == 2 else 1.0
+    unit = stop_with_gain(method) / np.sqrt(8) if method.time_power == 2 else 1.0
     phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stop))
-    return np.asarray((phases * max(unit, 1.0) / stop) ** method.order)
+    return np.asarray((phases * max(unit, 1.0) / stop) ** method.time_power)
 
 
-def out_of_phase(method: Method, stop: float, low: float, high: float) -> tuple[float, float]:
+def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tuple[float, float]:
     """Return caps on both ratios of a late iterate, whose oscillation leaves that of its flow."""
     flow = method.as_flow()
     x = eigenvalue_grid(max(low, LEAST_OSCILLATING * high), high)

@@ -28,7 +28,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Method
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow
+from stoptime.methods.iterations import GradientDescent, NuMethod
 from stoptime.methods.registry import get_method
+from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
 
@@ -122,14 +127,29 @@ def risk_exponent(
     least = 0.5 if target == "prediction" else 1.0
     a = positive_number("eigenvalue_decay", eigenvalue_decay, low=least)
     b = float(nonnegative("signal_decay", signal_decay))
-    method = get_method(method)
-    if np.isnan(method.qualification):
-        raise ValueError(f"The qualification of {method} is not known, so neither is its rate.")
+    q = qualification(get_method(method))
     spare = a if target == "prediction" else 0.0
-    m = min(spare + b - 1, 2 * method.qualification * a)
+    m = min(spare + b - 1, 2 * q * a)
     if m <= 0:
         raise ValueError(
             "The signal falls too slowly for any rate: signal_decay must exceed "
             f"{1 - spare:g}; got {b:g}."
         )
     return -m / (m + 1 + a - spare)
+
+
+def qualification(method: Method) -> float:
+    """Return the q with g ~ (λ/s)^q at large s, where λ is the equivalent penalty."""
+    if isinstance(method, Ridge):
+        return 1.0
+    if isinstance(method, IteratedRidge):
+        return float(method.times)
+    if isinstance(method, Butterworth):
+        return float(method.order)
+    if isinstance(method, AcceleratedFlow):
+        return method.friction / 4  # the envelope of g falls like u^(-r/2) = (t²s)^(-r/4)
+    if isinstance(method, NuMethod):
+        return method.nu
+    if isinstance(method, GradientFlow | CriticalFlow | GradientDescent | SpectralCutoff):
+        return np.inf
+    raise ValueError(f"The qualification of {method} is not known, so neither is its rate.")

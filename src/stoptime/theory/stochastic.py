@@ -22,6 +22,7 @@ from stoptime.methods.iterations import GradientDescent, HeavyBall
 from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.arrays import Array
+from stoptime.support.progress import progress_shown
 
 from stoptime.support.checks import (  # isort: skip
     fraction_below_one, list_of_stops, nonnegative, positive_number, whole_number,
@@ -133,14 +134,15 @@ def moments(
     residuals = np.asarray(y, dtype=np.float64) - rows @ coef
     outside = float(np.mean(residuals**2))
     source = RowSource(s, coef**2, outside, 0.0, len(rows), rows, residuals, coef)
-    run, found = _states(source, step, batch_size, stops, momentum, weight_decay, verbose=verbose)
+    run, found = _states(source, step, batch_size, stops, momentum, weight_decay)
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), len(s), len(s)))
     losses = np.empty(len(found))
-    for place, state in enumerate(run):
-        mean[place] = basis @ (state.gain * z)
-        spread[place] = state.covariance
-        losses[place] = source.loss(state)
+    with progress_shown(verbose):
+        for place, state in enumerate(run):
+            mean[place] = basis @ (state.gain * z)
+            spread[place] = state.covariance
+            losses[place] = source.loss(state)
     return Moments(found, mean, losses, (basis * s) @ basis.T, basis, spread)
 
 
@@ -181,7 +183,7 @@ class BatchRisk:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the risk, and that of the full gradient; see :func:`stoptime.plots.batches`."""
-        from stoptime.support import plots  # noqa: PLC0415 - matplotlib is an extra
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.batches({"random batches": self}, ax=ax)
 
@@ -328,7 +330,7 @@ def _batch(batch_size: float) -> float:
 
 def _states(
     source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float,
-    decay: float = 0.0, *, verbose: bool = False,
+    decay: float = 0.0,
 ) -> tuple[Iterator[State], Array]:  # fmt: skip
     """Return the states at the stops, one after the other, after checking every number."""
     step, momentum, decay = _checked_sgd(step, momentum, decay)
@@ -336,7 +338,7 @@ def _states(
     source.check_stable(step, momentum, decay, size)
     found = _numbers_of_steps(stops)
     moves = (HeavyBall(step, momentum) if momentum else GradientDescent(step)).coefficients
-    return source.followed(moves, step, decay, size, found, verbose=verbose), found
+    return source.followed(moves, step, decay, size, found), found
 
 
 def _assembled(

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from stoptime.show import plots
 from stoptime.stopping.registry import get_rule
-from stoptime.support import plots
 from stoptime.support.arrays import Array
 from stoptime.support.checks import installed
 from stoptime.support.wording import number

@@ -1,0 +1,1 @@
+"""Cross-entropy: stopped logistic regression against scikit-learn's penalties."""

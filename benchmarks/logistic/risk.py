@@ -1,0 +1,188 @@
+"""Excess log loss along paths of cross-entropy against that of ridge, by simulation.
+
+Labels are drawn from a known logistic model, so that the loss of the true probabilities is known,
+and what a fit adds to it is its excess. Stops and penalties are the best ones of each draw: no rule
+is involved. The figure shows one of the settings along the whole path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+
+import stoptime as st
+from benchmarks.figures import PAGES, on
+from stoptime.logistic import lockstep
+from stoptime.logistic.rows import Rows, prepared
+from stoptime.logistic.steps import Steps
+
+ROWS, COLUMNS, NEW, DRAWS = 300, 100, 20_000, 20
+SETTINGS = {  # powers by which variances and squared coefficients fall, and the size of the logits
+    "isotropic, weak": (0.0, 0.0, 1.0),
+    "isotropic, strong": (0.0, 0.0, 4.0),
+    "falling variances": (1.0, 0.0, 2.0),
+    "leading directions": (1.0, 2.0, 2.0),
+}
+METHODS = {
+    "friction 3": st.Nesterov(),
+    "friction 5": st.Nesterov(friction=5.0),
+    "friction 9": st.Nesterov(friction=9.0),
+    "gradient descent": st.GradientDescent(),
+}
+PENALTIES = np.geomspace(10.0, 1e-5, 40)
+COLOURS = {
+    "ridge": ("#0072B2", "--"),
+    "friction 3": ("#D55E00", "-"),
+    "friction 9": ("#009E73", "-"),
+    "gradient descent": ("#999999", "-"),
+}
+STEPS = {"gradient descent": 600}
+
+
+def drawn(setting: tuple[float, float, float], seed: int) -> tuple[Any, Any, Any]:
+    """Return rows, labels and the true coefficients; the rows are those of both sets."""
+    fall, lean, size = setting
+    rng = np.random.default_rng(seed)
+    place = np.arange(1, COLUMNS + 1)
+    X = rng.standard_normal((ROWS + NEW, COLUMNS)) * place ** (-fall / 2)
+    coef = rng.standard_normal(COLUMNS) * place ** (-lean / 2)
+    coef *= size / np.std(X @ coef)
+    y = (rng.uniform(size=len(X)) < expit(X @ coef)).astype(int)
+    return X, y, coef
+
+
+def excess(X: Any, coef: Any, found: Any) -> Any:
+    """Return the mean divergence of true and fitted probabilities, for columns of coefficients."""
+    true, logits = X @ coef, X @ found
+    loss = np.logaddexp(0, logits) - expit(true)[:, None] * logits
+    return loss.mean(axis=0) - np.mean(np.logaddexp(0, true) - expit(true) * true)
+
+
+def path(rows: Rows, method: Any, steps: int) -> Any:
+    """Return the coefficients after 1, 2, ... steps, as columns."""
+    tuned = lockstep.search(rows, method, 0).method
+    walk = Steps(tuned, rows.start(at_priors=False))
+    found = []
+    for _ in range(steps):
+        ahead = walk.ahead()
+        walk.take(ahead, rows.gradient(ahead, walk.shown)[0])
+        found.append(walk.shown[0, 0, :-1].copy())
+    return np.array(found).T, tuned
+
+
+def simulated(draws: int = DRAWS) -> dict[str, Any]:
+    """Return least excess losses over that of ridge, and the curves of a setting."""
+    table: dict[str, Any] = {}
+    curves: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        least: dict[str, list[float]] = {}
+        for seed in range(draws):
+            X, y, coef = drawn(setting, seed)
+            new = X[ROWS:]
+            peers = [
+                LogisticRegression(C=1 / (ROWS * one), fit_intercept=False, max_iter=2000)
+                .fit(X[:ROWS], y[:ROWS])
+                .coef_[0]
+                for one in PENALTIES
+            ]
+            losses = excess(new, coef, np.transpose(peers))
+            least.setdefault("ridge", []).append(losses.min())
+            rows = prepared(X[:ROWS], y[:ROWS], 2, constant=0.0, centred=False)
+            if name == "isotropic, strong":
+                # a penalty on the difference of two logits is half of that on both
+                add(curves, "ridge", 1 / np.sqrt(2 * PENALTIES), losses, draws)
+            for kind, method in METHODS.items():
+                found, tuned = path(rows, method, STEPS.get(kind, 120))
+                losses = excess(new, coef, found)
+                least.setdefault(kind, []).append(losses.min())
+                if name == "isotropic, strong":
+                    k = np.arange(1, len(losses) + 1)
+                    time = k * tuned.step if method.time_power == 1 else k * np.sqrt(tuned.step)
+                    time = np.sqrt(time) if method.time_power == 1 else time
+                    add(curves, kind, time, losses, draws)
+        ridge = np.array(least["ridge"])
+        table[name] = {
+            kind: [float(np.mean(each) / ridge.mean()), spread(np.array(each), ridge)]
+            for kind, each in least.items()
+            if kind != "ridge"
+        }
+        print(name, table[name], flush=True)
+    plain = {kind: curve.tolist() for kind, curve in curves.items()}
+    return {"ratios": table, "curves": plain, "closest": closest()}
+
+
+def closest() -> list[list[float]]:
+    """Return, for penalties, the steps closest to ridge: of least squares, and of cross-entropy.
+
+    There are five classes. Least squares is the linearisation at zero logits: its eigenvalues are a
+    fifth. Cross-entropy has logits of standard deviation 0.3 and 3.
+    """
+    n, p, q = 500, 40, 5
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p)) * np.arange(1, p + 1) ** -0.5
+    coef = rng.standard_normal((p, q))
+    found: list[list[float]] = [[one] for one in (0.1, 0.03, 0.01)]
+    for size in (0.3, 3.0):
+        logits = X @ coef
+        chances = softmax(size * logits / logits.std(), axis=1)
+        y = (chances.cumsum(axis=1) > rng.uniform(size=(n, 1))).argmax(axis=1)
+        rows = prepared(X, y, q, constant=0.0, centred=False)
+        method = st.Nesterov(step=0.02 / rows.curvature())
+        walk = Steps(method, rows.start(at_priors=False))
+        path = [walk.value[0, :, :-1].copy()]
+        for _ in range(400):
+            ahead = walk.ahead()
+            walk.take(ahead, rows.gradient(ahead, walk.shown)[0])
+            path.append(walk.shown[0, :, :-1].copy())
+        if size < 1:
+            slower = st.Nesterov(step=method.step / q)
+            line = st.path(X, q * np.eye(q)[y] - 1, slower, range(401), fit_intercept=False).coef
+            gram, right = X.T @ X / (n * q), X.T @ (np.eye(q)[y] - 1 / q) / n
+        for row in found:
+            if size < 1:
+                ridge = np.linalg.solve(gram + row[0] * np.eye(p), right)
+                row.append(nearest(line, ridge))
+            peer = LogisticRegression(
+                C=1 / (n * row[0]), fit_intercept=False, tol=1e-10, max_iter=5000
+            ).fit(X, y)
+            row.append(nearest(np.array(path), peer.coef_))
+    return found
+
+
+def nearest(path: Any, coef: Any) -> int:
+    """Return the number of the coefficients that are closest to the given ones."""
+    return int(np.argmin(np.linalg.norm(path - coef, axis=(1, 2))))
+
+
+def spread(each: Any, ridge: Any) -> float:
+    """Return the standard error of a quotient of two means over the same draws."""
+    ratio = each.mean() / ridge.mean()
+    return float(np.std(each - ratio * ridge, ddof=1) / ridge.mean() / np.sqrt(len(ridge)))
+
+
+def add(curves: dict[str, Any], kind: str, times: Any, losses: Any, draws: int) -> None:
+    """Add a curve to the mean over draws; times differ a little between draws."""
+    curves[kind] = curves.get(kind, 0.0) + np.stack([times, losses]) / draws
+
+
+def picture(results: dict[str, Any], page: str) -> Figure:
+    """Draw the excess loss against the time of the path and the equivalent penalty."""
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    ax = figure.add_subplot()
+    for kind, (colour, style) in COLOURS.items():
+        times, losses = np.array(results["curves"][kind])
+        ax.plot(times, losses, style, color=on(page, colour), label=kind, linewidth=1.8)
+    ax.set(
+        xscale="log",
+        xlabel="time √step·k of a path, √(step·k) of gradient descent, 1/√penalty of ridge",
+        ylabel="excess log loss",
+        xlim=(0.3, 60),
+        ylim=(0, 0.45),
+    )
+    ax.axhline(0, color=PAGES[page], linewidth=0.6)
+    ax.legend(frameon=False)
+    return figure

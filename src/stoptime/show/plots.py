@@ -1,0 +1,319 @@
+"""One function for each figure.
+
+Each draws on the matplotlib axes ``ax``, or on new axes if none are given, and returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stoptime.support.checks import installed
+from stoptime.support.wording import number, rounded_up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from stoptime.methods.base import Method
+    from stoptime.paths import Path
+    from stoptime.stopping.rule import Choice
+    from stoptime.theory.learning import LearningCurve
+    from stoptime.theory.risk import RiskCurve
+    from stoptime.theory.stochastic import BatchRisk
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; each method keeps its colour.
+STYLES = {
+    "ridge": ("ridge", "#000000"),
+    "gradient-flow": ("gradient flow", "#0072B2"),
+    "accelerated-flow": ("accelerated flow", "#D55E00"),
+    "heavy-ball-flow": ("heavy-ball flow", "#009E73"),
+    "critical-flow": ("critically damped flow", "#CC79A7"),
+    "iterated-ridge": ("iterated ridge", "#56B4E9"),
+    "butterworth": ("Butterworth filter", "#E69F00"),
+    "spectral-cutoff": ("principal components", "#E69F00"),
+    "gradient-descent": ("gradient descent", "#0072B2"),
+    "nesterov": ("Nesterov's method", "#D55E00"),
+    "heavy-ball": ("heavy ball", "#009E73"),
+    "nu-method": ("ν-method", "#CC79A7"),
+    "high-resolution-flow": ("high-resolution flow", "#E69F00"),
+    "conjugate-gradient": ("conjugate gradients", "#56B4E9"),
+    "adam": ("Adam", "#D55E00"),
+    "adamw": ("AdamW", "#E69F00"),
+    "rmsprop": ("RMSProp", "#009E73"),
+    "adagrad": ("AdaGrad", "#CC79A7"),
+}
+LABELS = {name: label for name, (label, _) in STYLES.items()}
+COLORS = {name: color for name, (_, color) in STYLES.items()}
+
+
+def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
+    """Return a new figure and its axes, or say how to install matplotlib."""
+    pyplot = installed("matplotlib.pyplot", 'Plots need matplotlib: pip install "stoptime[plot]".')
+    return pyplot.subplots(*grid, layout="constrained", **options)  # type: ignore[no-any-return]
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return new_figure()[1] if ax is None else ax
+
+
+def coefficients(path: Path, ax: Axes | None = None) -> Axes:
+    """Draw every coefficient of a path against the stop; of many targets, draw the first."""
+    ax = _axes(ax)
+    coef = path.coef if path.coef.ndim == 2 else path.coef[:, :, 0]
+    drawn = np.isfinite(path.stops)
+    ax.plot(path.stops[drawn], coef[drawn], linewidth=1.2)
+    ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
+    ax.set(xscale="log", xlabel="stop", ylabel="coefficient")
+    ax.set_title(f"{LABELS.get(path.method.name, path.method.name)}: coefficients along the path")
+    return ax
+
+
+def error_curve(
+    choice: Choice, method: Method, penalty: float | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw an estimated error curve, the chosen stop and one standard error around it.
+
+    The curve of many targets is their mean. The legend shows the equivalent ridge penalty if given.
+    Of several methods, the others are drawn at their best stops. Least squares, the stop ∞, has no
+    place on a logarithmic axis and is drawn at its right end.
+    """
+    ax = _axes(ax)
+    color = COLORS.get(method.name, "0.3")
+    curve = choice.curve.pooled()
+    drawn = np.isfinite(curve.stops) & (curve.stops > 0)
+    stops = curve.stops[drawn]
+    errors = curve.errors[drawn]
+    ends = stops.min(initial=1.0), stops.max(initial=1.0)
+    ax.plot(stops, errors, color=color, linewidth=1.8, label=LABELS.get(method.name, method.name))
+    if curve.standard_errors is not None:
+        spread = curve.standard_errors[drawn]
+        ax.fill_between(stops, errors - spread, errors + spread, color=color, alpha=0.15, lw=0)
+    others = [one for one in choice.candidates if one.method.name != method.name]
+    for one in others:
+        place = np.clip(float(np.mean(one.stop)), ends[0] / 2, 2 * ends[1])
+        label = LABELS.get(one.method.name, one.method.name)
+        ax.plot(place, one.error, "s", color=COLORS.get(one.method.name, "0.3"), ms=5, label=label)
+    if np.ndim(choice.stop) == 0:
+        stop = float(choice.stop)
+        error = float(choice.error)
+        label = f"stop {number(stop)}"
+        if penalty is not None:
+            label += f", equivalent to penalty {number(penalty)}"
+        place = np.clip(stop, ends[0] / 2, 2 * ends[1])
+        ax.axvline(place, color="0.3", linestyle="--", linewidth=1)
+        ax.plot(place, error, "o", color=color, label=label)
+        if choice.standard_error is not None:
+            limit = error + float(choice.standard_error)
+            ax.axhline(limit, color="0.6", ls=":", linewidth=1, label="one standard error above")
+    else:
+        ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
+    # beside errors of another order of magnitude, the dip would vanish on a linear axis
+    if errors.size and errors.max() > 10 * errors.min() > 0:
+        ax.set_yscale("log")
+    title = "\n".join(wrap(choice.message, 60))
+    ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=title)
+    ax.legend()
+    return ax
+
+
+def held_out(errors: ArrayLike, spread: ArrayLike, stop: int, ax: Axes | None = None) -> Axes:
+    """Draw errors of held-out rows, with one standard error, against the steps of a run."""
+    ax = _axes(ax)
+    errors = np.asarray(errors)
+    steps = np.arange(len(errors))
+    ax.plot(steps, errors, linewidth=1.8, label="held-out rows")
+    ax.fill_between(steps, errors - spread, errors + spread, alpha=0.15, linewidth=0)
+    ax.axvline(stop, color="0.3", linestyle="--", linewidth=1, label=f"stop after {stop} steps")
+    ax.set(xlabel="steps", ylabel="error of held-out rows")
+    ax.legend()
+    return ax
+
+
+def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
+    """Draw squared bias, variance and risk against the stop, and mark the best stop."""
+    ax = _axes(ax)
+    name = curve.method.name
+    color = COLORS.get(name, "0.3")
+    drawn = np.isfinite(curve.stops) & (curve.stops > 0)
+    stops = curve.stops[drawn]
+    ax.plot(stops, curve.total[drawn], color=color, linewidth=1.8, label="risk")
+    ax.plot(stops, curve.bias[drawn], color=color, linewidth=1.0, linestyle="--", label="bias²")
+    ax.plot(stops, curve.variance[drawn], color=color, linewidth=1.0, ls=":", label="variance")
+    ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
+    ax.set(xscale="log", xlabel="stop", ylabel="risk")
+    # beside risks of another order of magnitude, the dip would vanish on a linear axis
+    if curve.total[drawn].max(initial=0) > 10 * curve.best_total > 0:
+        ax.set_yscale("log")
+    ax.set_title(f"{LABELS.get(name, name)}: risk along the path")
+    ax.legend()
+    return ax
+
+
+def bias_and_variance(
+    curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None
+) -> Axes:
+    """Draw squared bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
+
+    The curves have the names of their methods, and each has as many stops as ``x`` has numbers.
+    """
+    ax = _axes(ax)
+    for name, curve in curves.items():
+        ax.plot(x, curve.bias, color=COLORS[name], linestyle="--", linewidth=1.2)
+        ax.plot(x, curve.variance, color=COLORS[name], linestyle=":", linewidth=1.6)
+    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="bias² (- -), variance (···)")
+    return ax
+
+
+def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw the risks of several methods, with arguments as for :func:`bias_and_variance`."""
+    ax = _axes(ax)
+    for name, curve in curves.items():
+        ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
+    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
+    ax.yaxis.set_major_formatter("{x:g}")
+    low, high = ax.get_ylim()
+    # a short axis shows hardly a power of ten: label a few numbers between them
+    if high < 30 * low:
+        ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
+        ax.yaxis.set_minor_formatter("{x:g}")
+    return ax
+
+
+def batches(curves: Mapping[str, BatchRisk], ax: Axes | None = None) -> Axes:
+    """Draw the risk of several batch sizes against the steps, beside that of the full gradient.
+
+    The full gradient is that of the first curve; all curves have the same step.
+    """
+    ax = _axes(ax)
+    colors = list(dict.fromkeys(color for _, color in STYLES.values()))[1:]
+    for place, (label, curve) in enumerate(curves.items()):
+        drawn = curve.stops > 0
+        color = colors[place % len(colors)]
+        if place == 0:
+            full = curve.full_gradient[drawn]
+            ax.plot(curve.stops[drawn], full, color="black", lw=1.8, label="full gradient")
+        ax.plot(curve.stops[drawn], curve.total[drawn], color=color, lw=1.4, label=label)
+        ax.plot(curve.best, curve.total.min(), "o", color=color, markersize=4)
+    ax.set(xscale="log", yscale="log", xlabel="steps", ylabel="risk")
+    ax.legend()
+    return ax
+
+
+def learning(curves: Sequence[LearningCurve], ax: Axes | None = None) -> Axes:
+    """Draw the least risk of methods against the number of rows."""
+    ax = _axes(ax)
+    names = [curve.method.name for curve in curves]
+    # the first of several methods of one name has their colour, the others have colours left over
+    taken = {COLORS.get(name) for name in names}
+    free = (color for color in dict.fromkeys(COLORS.values()) if color not in taken)
+    for place, (name, curve) in enumerate(zip(names, curves, strict=True)):
+        label = str(curve.method) if names.count(name) > 1 else LABELS.get(name, str(curve.method))
+        color = next(free, None) if name in names[:place] else COLORS.get(name)
+        ax.plot(curve.n, curve.risk, "o-", label=label, color=color, markersize=4)
+    ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="least risk")
+    ax.legend()
+    return ax
+
+
+def heavy_ball_constant(
+    kappa: ArrayLike, theorem: ArrayLike, sharp: ArrayLike, kind: str, ax: Axes | None = None
+) -> Axes:
+    """Draw the paper's h(κ) beside the sharp constant C(κ), whose ``kind`` is in the legend."""
+    ax = _axes(ax)
+    color = COLORS["heavy-ball-flow"]
+    label = f"sharp constant C(κ), {kind}"
+    ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
+    ax.plot(kappa, sharp, color=color, linewidth=1.8, marker=".", label=label)
+    ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
+    ax.set(xscale="log", yscale="log", xlabel="condition number κ")
+    ax.set_ylabel("risk over best ridge risk, at most")
+    ax.legend()
+    return ax
+
+
+def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
+    """Draw the guaranteed distance from ridge, by name of the method, against c in λ = c/t².
+
+    Errors are the largest squared distances from the ridge coefficients, relative to them. Methods
+    of first order have λ = c/t.
+    """
+    ax = _axes(ax)
+    for name, values in errors.items():
+        least = int(np.argmin(values))
+        place = (np.asarray(c)[least], np.asarray(values)[least])
+        text = f"{rounded_up(place[1])} at c = {place[0]:.2f}"
+        ax.plot(c, values, color=COLORS[name], linewidth=1.8, label=LABELS[name])
+        ax.plot(*place, "o", color=COLORS[name])
+        ax.annotate(text, place, (0, -14), textcoords="offset points", ha="center")
+    ax.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+    ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
+    ax.set(xscale="log", yscale="log", ylim=(0.02, 3))
+    ax.set_xlabel("c in λ = c/t (gradient), λ = c/t² (accelerated)")
+    ax.set_ylabel("‖β(t) − β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
+    ax.legend(loc="lower right")
+    return ax
+
+
+def friction(
+    frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Axes | None = None
+) -> Axes:
+    """Draw the guaranteed inflation at the best stop and, on a second axis, that stop τ = t√λ*."""
+    ax = _axes(ax)
+    risk_color = COLORS["accelerated-flow"]
+    time_color = COLORS["gradient-flow"]
+    twin = ax.twinx()
+    lines = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
+    lines += twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
+    ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
+    # Ticks outside the data would widen the axis.
+    marks = (2, 3, 4, 5, 6, 7, 9, 12, 21)
+    ticks = [tick for tick in marks if np.min(frictions) <= tick <= np.max(frictions)]
+    if len(ticks) > 1:
+        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+        ax.set_xticks([], minor=True)
+    ax.set_ylabel("risk over best ridge risk, at most", color=risk_color)
+    twin.set_ylabel("best stop τ = t√λ*", color=time_color)
+    names = ["guaranteed inflation (left)", "best stop τ (right)"]
+    ax.legend(lines, names, loc="upper center")
+    return ax
+
+
+def darken(figure: Figure) -> None:
+    """Recolour a figure drawn for white paper, in place, so that it can be read on a dark page.
+
+    White becomes dark and black light, with the greys between in the same order. Other colours keep
+    their hue and become a little lighter. Images and colour maps stay as they are.
+    """
+    figure.draw_without_rendering()  # ticks and their labels are made while drawing
+    artists = (  # modules and names of artists that have colours, and of these properties
+        ("text", "Text", "color"),
+        ("lines", "Line2D", "color", "markerfacecolor", "markeredgecolor"),
+        ("patches", "Patch", "facecolor", "edgecolor"),
+        ("collections", "Collection", "facecolor", "edgecolor"),
+    )
+    for module, kind, *sides in artists:
+        for artist in figure.findobj(getattr(import_module(f"matplotlib.{module}"), kind)):
+            # an artist with an array takes its colours from a colour map
+            if getattr(artist, "get_array", lambda: None)() is not None:
+                continue
+            found = {side: getattr(artist, f"get_{side}")() for side in sides}
+            artist.set(**{side: _on_dark(color) for side, color in found.items() if len(color)})
+
+
+def _on_dark(color: Any) -> Any:
+    """Return a colour, or an array of them, for a dark page."""
+    rgba = import_module("matplotlib.colors").to_rgba_array(color)
+    rgb = rgba[:, :3]
+    lightness = rgb.mean(axis=1, keepdims=True)
+    grey = np.ptp(rgb, axis=1, keepdims=True) < 0.05
+    # white becomes the dark page and black the light ink
+    swapped = lightness * np.array([0.075, 0.078, 0.086]) + (1 - lightness) * 0.88
+    rgb = np.where(grey, swapped, rgb + 0.25 * (1 - rgb))
+    dark = np.column_stack([rgb, rgba[:, 3]])
+    return tuple(dark[0]) if len(dark) == 1 else dark

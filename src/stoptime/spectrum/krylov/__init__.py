@@ -1,1 +1,0 @@
-"""Sparse matrices and operators: spectra from Krylov spaces."""

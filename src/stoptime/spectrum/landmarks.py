@@ -1,0 +1,263 @@
+r"""Kernels by landmarks: features of rows that are computed a block at a time and never stored.
+
+With m landmark rows Z, :math:`f(x) = \sum_j\alpha_jk(z_j, x) + b` is linear in the features
+
+.. math:: \phi(x) = R^Tk(Z, x), \qquad RR^T = (k(Z, Z) + \delta I)^{-1},
+
+in which the penalty ‖β‖² is the norm of f in the space of the kernel; δ is so small that it only
+keeps the features accurate. R is triangular, from Cholesky's factorisation. Two passes over the
+rows, one for the second moments of the features and one that rotates them, give exact leave-one-out
+at every stop, for some 5nm² operations and an eigendecomposition of size m. Without a row, the fit
+still has that row among its landmarks if it is one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg, sparse
+
+from stoptime.spectrum.accuracy import EXACT
+from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.data import Fold, RowsToTest, Want, checked_test
+from stoptime.spectrum.factorise import Tall, advising, assembled
+from stoptime.spectrum.moments import moments
+from stoptime.spectrum.row_data import SampleData, Splits, test_weights
+from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
+from stoptime.support.arrays import (
+    array_namespace,
+    as_float64,
+    empty,
+    is_device_array,
+    like,
+    on_host,
+    room_for_numbers,
+    slices,
+)
+
+JITTER = 1e-11  # of the trace of k(Z, Z): features of larger eigenvalues keep four digits
+TRIANGLE_PARTS = 8  # blocks of columns, which leave out nearly half of a triangular product
+KERNEL_VALUES = 2**22  # kernel values at once on the host: 32 MB, enough for fast products
+DEVICE_VALUES = 2**27  # and on a device: one gigabyte
+
+KernelFunction = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFeatures:
+    """The features φ of rows, given prepared landmarks.
+
+    ``prepare`` standardises rows in double precision, and ``kernel`` takes two sets of prepared
+    rows. If they are ``centred``, numbers near the means of all features are subtracted.
+    """
+
+    prepare: Callable[[Any], Any]
+    kernel: KernelFunction
+    landmarks: Any
+    centred: bool
+
+    @cached_property
+    def _factors(self) -> tuple[Any, Any]:
+        gram = as_float64(self.kernel(self.landmarks, self.landmarks))
+        xp = array_namespace(gram)
+        identity = like(gram, np.eye(len(gram)))
+        jitter = JITTER * float(xp.linalg.trace(gram)) * identity
+        advice = "choose another kernel, or other parameters"
+        with advising(advice, "The kernel is not positive semi-definite on the landmarks", xp):
+            lower = xp.linalg.cholesky((gram + gram.T) / 2 + jitter)
+        root = _inverse(lower, identity).T
+        # landmarks are drawn at random: their mean is near that of all rows
+        mean = times_triangle(gram, root).sum(axis=0) / len(gram)
+        return root, mean if self.centred else 0 * mean
+
+    @property
+    def root(self) -> Any:
+        """The R above, upper triangular, of as many columns as landmarks."""
+        return self._factors[0]
+
+    @property
+    def origin(self) -> Any:
+        """The numbers that are subtracted from the features."""
+        return self._factors[1]
+
+    def values(self, rows: Any) -> Any:
+        """Return the kernel between rows and landmarks."""
+        return self.kernel(self.prepare(rows), self.landmarks)
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the features of rows."""
+        features = times_triangle(self.values(rows), self.root)
+        features -= self.origin
+        return features
+
+
+def times_triangle(values: Any, triangle: Any) -> Any:
+    """Return the product with an upper triangular matrix, without most of its zeros."""
+    out = empty(values, values.shape)
+    for some in slices(len(triangle), -(-len(triangle) // TRIANGLE_PARTS)):
+        out[:, some] = values[:, : some.stop] @ triangle[: some.stop, some]
+    return out
+
+
+def _inverse(lower: Any, identity: Any) -> Any:
+    """Return the inverse of a lower triangular matrix, where it is."""
+    if hasattr(lower, "is_cuda"):  # torch
+        return import_module("torch").linalg.solve_triangular(lower, identity, upper=False)
+    if isinstance(lower, np.ndarray):
+        return linalg.solve_triangular(lower, identity, lower=True, check_finite=False)
+    return array_namespace(lower).linalg.solve(lower, identity)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkRows(Rows):
+    """Features of the rows of a container: an array, a memory map, a sparse matrix or a tensor."""
+
+    X: Any
+    features: LandmarkFeatures
+    # the newest directions to which features were rotated, and R times them
+    _turned: list[Any] = field(default_factory=list, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and features."""
+        return int(self.X.shape[0]), int(self.features.landmarks.shape[0])
+
+    @property
+    def precision(self) -> Any:
+        """The type that results are rounded to: double precision."""
+        return self.features.landmarks.dtype
+
+    @property
+    def can_be_copied(self) -> bool:
+        """No: all features together may be far larger than the rows."""
+        return False
+
+    def read(self, index: Index) -> Any:
+        """Return the features of some rows."""
+        return self.features(self._taken(index))
+
+    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
+        """Return centred features of some rows times vectors, by one product."""
+        if not (self._turned and self._turned[0] is vectors):
+            self._turned[:] = [vectors, self.features.root @ vectors]
+        values = self.features.values(self._taken(index))
+        return values @ self._turned[1] - (mean + self.features.origin) @ vectors
+
+    def fingerprint(self, weights: Any) -> Any:
+        """Return weighted sums of the rows themselves, for which no kernel is evaluated."""
+        return weights @ (as_float64(self.X) if is_device_array(self.X) else self.X)
+
+    def _taken(self, index: Index) -> Any:
+        return self.X[index if isinstance(index, slice) else like(self.X, index)]
+
+    def blocks(self, width: int | None = None) -> Iterator[slice]:
+        """Cut the rows into blocks of so many kernel values as keep a processor busy."""
+        landmarks = self.features.landmarks
+        numbers = KERNEL_VALUES
+        if is_device_array(landmarks):
+            numbers = min(room_for_numbers(landmarks) // 8, DEVICE_VALUES)
+        return slices(self.X.shape[0], numbers // max(width or 1, landmarks.shape[0]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_turned": []}
+
+
+@dataclass(frozen=True)
+class LandmarkData(SampleData):
+    """A sample with features by landmarks in the place of X."""
+
+    sample: Sample
+    # returns the features of new rows
+    values: Callable[[Any], Any]
+
+    @classmethod
+    def of(
+        cls,
+        rows: LandmarkRows,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        fit_intercept: bool,
+        values: Callable[[Any], Any],
+    ) -> LandmarkData:
+        """Return data of a checked response, which is put where the features are."""
+        if not is_device_array(y):
+            y = like(rows.features.landmarks, np.asarray(y, np.float64))
+        shares, n, count = sample_sizes(sample_weight, y.shape[0])
+        shares = None if shares is None else like(y, shares)
+        columns = as_float64(y).reshape(y.shape[0], -1)
+        sample = Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
+        return cls(sample, values)
+
+    @property
+    def rows(self) -> Sample:
+        """The features."""
+        return self.sample
+
+    def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
+        """Return some of the rows."""
+        every = cast("LandmarkRows", self.sample.X)
+        some = LandmarkRows(every._taken(rows), every.features)
+        return replace(self, sample=replace(self.sample.take(rows), X=some))
+
+    def with_kernel(self, kernel: KernelFunction) -> LandmarkData:
+        """Return the same rows with another kernel."""
+        rows = cast("LandmarkRows", self.sample.X)
+        features = replace(rows.features, kernel=kernel)
+        return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
+
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
+        """Diagonalise the second moments of the features."""
+        return self._spectrum
+
+    @cached_property
+    def _spectrum(self) -> Spectrum:
+        sample = self.sample
+        weights = sample.row_weights
+        found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
+        tall = Tall.of(found, sample.fit_intercept)
+        m = tall.moments
+        s, vectors = tall.eigenpairs()
+        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
+        first = int(np.searchsorted(s, sample.rounding * s[-1], side="right"))
+        response = np.asarray(on_host(vectors[:, first:].T @ m.cross))
+        factors = s[first:], vectors[:, first:], response
+        means = m.feature_mean, m.target_mean
+        return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
+
+    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+        """Return the folds; all have the same landmarks."""
+        return [partial(self._fold, train, test) for train, test in splits]
+
+    def _fold(
+        self, train: NDArray[np.intp], test: NDArray[np.intp]
+    ) -> tuple[LandmarkData, RowsToTest]:
+        part = self.sample.take(test)
+        tested = RowsToTest(part.X.matrix(), part.y, test_weights(self.sample, test))
+        return replace(self, sample=self.sample.take(train)), tested
+
+    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
+        """Return the features of new rows as a test set."""
+        sample = self.sample
+        targets = () if sample.single_target else (sample.n_targets,)
+        y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
+        return checked_test(self.values(X), y, (sample.n_features, *targets))
+
+
+def drawn(X: Any, count: int, present: NDArray[np.intp], rng: np.random.Generator) -> Any:
+    """Return landmark rows, drawn without replacement, in their order in X."""
+    chosen = np.sort(rng.choice(present, min(count, len(present)), replace=False))
+    rows = X[like(X, chosen)]
+    return rows if is_device_array(rows) or sparse.issparse(rows) else np.asarray(rows)
+
+
+def predicted(features: LandmarkFeatures, rows: Any, coef: Any) -> Any:
+    """Return k(x, Z)α of new rows, a block at a time."""
+    height = KERNEL_VALUES // max(1, features.landmarks.shape[0])
+    parts = [features.values(rows[block]) @ coef for block in slices(rows.shape[0], height)]
+    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)

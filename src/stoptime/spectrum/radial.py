@@ -1,0 +1,158 @@
+r"""Kernels that depend on a distance of two rows, for arrays of NumPy, torch and CuPy.
+
+=========== =============================================== =========
+name        k(x, x')                                        distance
+=========== =============================================== =========
+"rbf"       :math:`\exp(-\gamma d^2)`                       Euclidean
+"laplacian" :math:`\exp(-\gamma d)`                         Manhattan
+"matern"    :math:`(1 + \sqrt3\gamma d)e^{-\sqrt3\gamma d}` Euclidean
+=========== =============================================== =========
+
+The last one is Matérn's kernel of smoothness 3/2, with length scale 1/γ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from stoptime.spectrum.accuracy import check_scale
+from stoptime.support.arrays import EPS, array_namespace, as_float64, like, on_host, slices
+
+Order = Literal[1, 2]
+ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
+"""The order of the norm in the distance of each kernel: 1 is Manhattan, 2 Euclidean."""
+
+
+def distances(rows: Any, others: Any, order: Order) -> Any:
+    """Return the distances between rows and others, where they are."""
+    if sparse.issparse(rows) or sparse.issparse(others):
+        return (manhattan_distances if order == 1 else euclidean_distances)(rows, others)
+    if order == 2:
+        squares = _squares(rows, others)
+        return array_namespace(squares).sqrt(array_namespace(squares).clip(squares, 0, None))
+    if isinstance(rows, np.ndarray):
+        return cdist(rows, others, "cityblock")
+    if array_namespace(rows).__name__.endswith("torch"):
+        return import_module("torch").cdist(rows, others, p=1.0)
+    total: Any = 0
+    for column in range(rows.shape[1]):
+        total = total + abs(rows[:, column, None] - others[None, :, column])
+    return total
+
+
+def _squares(rows: Any, others: Any) -> Any:
+    """Return squared Euclidean distances, up to rounding, which may be negative."""
+    # one product of matrices in place of many differences; columns are centred beforehand, so that
+    # little cancels
+    xp = array_namespace(rows)
+    squares = rows @ (-2 * others).T
+    squares += xp.sum(rows * rows, axis=1)[:, None]
+    squares += xp.sum(others * others, axis=1)
+    if others is rows:  # exactly zero, which rounding is not
+        squares[range(len(rows)), range(len(rows))] = 0
+    return squares
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What is subtracted from columns before a kernel sees them, and what divides them, if any."""
+
+    centre: Any = None
+    scale: Any = None
+
+    @classmethod
+    def of(cls, rows: Any, weights: Any, *, centred: bool, scaled: bool) -> Columns:
+        """Return means and standard deviations of the columns; a sparse matrix is not centred."""
+        if not (centred or scaled):
+            return cls()
+        if sparse.issparse(rows):
+            mean, variance = mean_variance_axis(rows.astype(np.float64), 0, weights)
+            return cls(None, _deviations(mean, variance) if scaled else None)
+        shift = as_float64(rows[0])
+        total: Any = 0
+        squares: Any = 0
+        shares = None if weights is None else like(rows, np.asarray(weights) / np.sum(weights))
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is found with the rows
+            for block in slices(rows.shape[0], 2**20 // rows.shape[1]):
+                part = as_float64(rows[block]) - shift
+                share = part[:, 0] * 0 + 1 / rows.shape[0] if shares is None else shares[block]
+                total = total + share @ part
+                squares = squares + share @ part**2
+            mean = np.asarray(on_host(shift + total))
+            variance = np.asarray(on_host(squares - total**2)).clip(0)
+        scale = _deviations(mean, variance) if scaled else None
+        return cls(like(rows, mean), None if scale is None else like(rows, scale))
+
+    def __call__(self, rows: Any) -> Any:
+        """Return rows as a kernel sees them, in double precision."""
+        if sparse.issparse(rows):
+            rows = rows.astype(np.float64, copy=False)
+            return rows if self.scale is None else rows @ sparse.diags_array(1 / self.scale)
+        rows = as_float64(rows)
+        if self.centre is None:
+            return rows
+        rows = rows - self.centre
+        if self.scale is not None:
+            rows /= self.scale
+        with np.errstate(over="ignore"):
+            square = float((rows * rows).sum())
+        # squared distances are at most four times the largest square; small ones are harmless
+        check_scale("X", max(square, 1.0))
+        return rows
+
+
+def _deviations(mean: Any, variance: Any) -> Any:
+    deviation = np.sqrt(variance)
+    # what varies less than by rounding is constant, and must not become a feature
+    noise = 8 * EPS * np.maximum(np.abs(mean), deviation.max(initial=0))
+    return np.where(deviation > noise, deviation, 1.0)
+
+
+def linear(rows: Any, others: Any) -> Any:
+    """Return the inner products of rows and others, as an array."""
+    product = rows @ others.T
+    return product.toarray() if sparse.issparse(product) else product
+
+
+@dataclass(frozen=True)
+class Radial:
+    """A kernel of this table, with its γ."""
+
+    name: str
+    gamma: float
+
+    @classmethod
+    def of_width(cls, name: str, width: float) -> Radial:
+        r"""Return the kernel of a width: :math:`e^{-d^2/2w^2}`, :math:`e^{-d/w}` and so on."""
+        return cls(name, 1 / (2 * width**2) if name == "rbf" else 1 / width)
+
+    @property
+    def order(self) -> Order:
+        """The order of the norm in its distance."""
+        return ORDERS[self.name]
+
+    def of_distances(self, distance: Any) -> Any:
+        """Return the kernel at these distances."""
+        xp = array_namespace(distance)
+        if self.name == "rbf":
+            return xp.exp(distance**2 * -self.gamma)
+        if self.name == "laplacian":
+            return xp.exp(distance * -self.gamma)
+        scaled = distance * (3**0.5 * self.gamma)
+        return (1 + scaled) * xp.exp(-scaled)
+
+    def __call__(self, rows: Any, others: Any) -> Any:
+        """Return the kernel between rows and others."""
+        if self.name == "rbf" and not (sparse.issparse(rows) or sparse.issparse(others)):
+            squares = _squares(rows, others)  # a root would be squared again
+            squares *= -self.gamma
+            return array_namespace(squares).exp(squares)
+        return self.of_distances(distances(rows, others, self.order))

@@ -1,0 +1,550 @@
+"""Rows of X in any container, read in double precision: only this file knows containers.
+
+A new kind of container is one class with ``shape`` and ``read``; products follow from them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
+
+from stoptime.spectrum.accuracy import TRUSTED, check_scale
+from stoptime.support.arrays import (
+    EPS,
+    Array,
+    Floats,
+    array_namespace,
+    as_dtype,
+    as_float64,
+    is_device_array,
+    like,
+    on_host,
+    room_for_numbers,
+    slices,
+)
+
+Index = slice | NDArray[np.intp]
+BLOCK_NUMBERS = 2**17  # numbers of a block of rows: a megabyte, which stays in the cache
+BLOCK_ROWS = 2**10  # so many rows make a product worth calling, even if they take more memory
+MOST_NUMBERS = 2**27  # a gigabyte: up to here rows that are not an array may be copied into one
+
+
+class Rows(ABC):
+    """The rows of X; ``names`` are those of its columns, if they are known."""
+
+    names: tuple[str, ...] | None = None
+    can_be_read: bool = True  # whether this is more than products
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+
+    @abstractmethod
+    def read(self, index: Index) -> Any:
+        """Return some rows as an array of double precision."""
+
+    def times(self, vectors: Any) -> Any:
+        """Return X times vectors."""
+        parts = [self.read(block) @ vectors for block in self.blocks()]
+        return array_namespace(vectors).concat(parts)
+
+    def times_t(self, vectors: Any) -> Any:
+        """Return Xᵀ times vectors."""
+        parts = (self.read(block).T @ vectors[block] for block in self.blocks())
+        return sum(parts)
+
+    def outer(self) -> Any:
+        """Return XXᵀ, a new array."""
+        whole = self.read(slice(None))
+        return whole @ whole.T
+
+    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
+        """Return some centred rows times vectors."""
+        return (self.read(index) - mean) @ vectors
+
+    @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found in the result
+    def mean_squares(self, shares: Any, mean: Any) -> Any:
+        """Return the weighted mean square of every column about these numbers."""
+        total: Any = 0
+        for block in self.blocks():
+            total = total + shares[block] @ (self.read(block) - mean) ** 2
+        return total
+
+    def matrix(self, index: Index = slice(None)) -> Any:
+        """Return some rows as a matrix in memory that multiplies coefficients."""
+        return self.read(index)
+
+    def fingerprint(self, weights: Any) -> Any:
+        """Return weighted sums over the rows, by which a later change of them is noticed."""
+        return self.times_t(weights)
+
+    @property
+    def products(self) -> int:
+        """Number of products with X and with Xᵀ so far, where they are all that is used."""
+        return 0
+
+    def recounted(self) -> Rows:
+        """Return the same rows with products counted from zero."""
+        return self
+
+    @property
+    def precision(self) -> Any:
+        """The type that results are rounded to."""
+        return np.dtype(np.float64)
+
+    @property
+    def can_be_copied(self) -> bool:
+        """Whether all rows fit into memory as one array of double precision."""
+        return self.shape[0] * self.shape[1] <= MOST_NUMBERS
+
+    def owned(self) -> Rows:
+        """Return rows that do not change when the user's container does."""
+        return self
+
+    def blocks(self, width: int | None = None) -> Iterator[slice]:
+        """Cut the rows into blocks whose copies, or so many numbers for each row, are small."""
+        width = width or self.shape[1]
+        # a block is small in itself, or a part of all rows that makes a product worth calling
+        height = max(BLOCK_NUMBERS // width, min(BLOCK_ROWS, self.shape[0] // 4))
+        return slices(self.shape[0], height)
+
+    def described(self, column: int) -> str:
+        """Name a column in messages."""
+        return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
+
+    def check_finite(self) -> None:
+        """Raise a ValueError that says what is wrong if X contains NaN or infinity."""
+        for block in self.blocks():
+            with np.errstate(over="ignore", invalid="ignore"):
+                assert_all_finite(on_host(self.read(block)), input_name="X")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows(Rows):
+    """An array of NumPy, torch or CuPy in single or double precision."""
+
+    X: Any
+    names: tuple[str, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return tuple(self.X.shape)
+
+    @property
+    def precision(self) -> Any:
+        """The type of the array."""
+        return self.X.dtype
+
+    @property
+    def can_be_copied(self) -> bool:
+        """Yes: the array itself is as large."""
+        return True
+
+    @cached_property
+    def _on_device(self) -> bool:
+        return is_device_array(self.X)
+
+    @cached_property
+    def _is_double(self) -> bool:
+        return self.X.dtype == array_namespace(self.X).float64
+
+    def read(self, index: Index) -> Any:
+        """Return some rows, without a copy if they have double precision and follow each other."""
+        rows = as_float64(self.matrix(index))
+        # BLAS rounds products of arrays that are not aligned in memory differently
+        return rows if self._on_device or rows.flags.aligned else rows.copy(order="K")
+
+    def matrix(self, index: Index = slice(None)) -> Any:
+        """Return some rows of the array itself."""
+        return self.X[index if isinstance(index, slice) else like(self.X, index)]
+
+    def times(self, vectors: Any) -> Any:
+        """Return X times vectors, converting single precision a block at a time."""
+        return self.X @ vectors if self._is_double else super().times(vectors)
+
+    def times_t(self, vectors: Any) -> Any:
+        """Return Xᵀ times vectors."""
+        # along the rows of an array, this is faster than X.T @ vectors
+        if not self._is_double:
+            return super().times_t(vectors)
+        return vectors @ self.X if vectors.ndim == 1 else (vectors.T @ self.X).T
+
+    def outer(self) -> Any:
+        """Return XXᵀ, converting single precision a few columns at a time."""
+        n, p = self.shape
+        if self._is_double:
+            return self.X @ self.X.T
+        total: Any = 0
+        for some in slices(p, 2**5 * BLOCK_NUMBERS // n):
+            columns = as_float64(self.X[:, some])
+            total = total + columns @ columns.T
+        return total
+
+    def owned(self) -> ArrayRows:
+        """Return a copy."""
+        return replace(self, X=self.X.clone() if hasattr(self.X, "clone") else self.X.copy())
+
+    def blocks(self, width: int | None = None) -> Iterator[slice]:
+        """Cut the rows into blocks that are small, or on a device as large as fits."""
+        if not self._on_device:
+            return super().blocks(width)
+        return slices(self.shape[0], self.room // (width or self.shape[1]))
+
+    @cached_property
+    def room(self) -> int:
+        """Numbers of a block that keeps a device busy and leaves room for its products."""
+        return room_for_numbers(self.X) // 8
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows(Rows):
+    """A sparse matrix by rows, in double precision; ``precision`` is that of the given one."""
+
+    X: Any
+    precision: Any = np.float64
+    counter: list[int] = field(default_factory=lambda: [0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return tuple(self.X.shape)
+
+    @property
+    def products(self) -> int:
+        """Number of products with X and with Xᵀ so far, column by column."""
+        return self.counter[0]
+
+    def recounted(self) -> Rows:
+        """Return the same rows with products counted from zero."""
+        return replace(self, counter=[0])
+
+    def matrix(self, index: Index = slice(None)) -> Any:
+        """Return some rows of the matrix itself."""
+        return self.X[index]
+
+    def read(self, index: Index) -> Any:
+        """Return some rows as a dense array."""
+        return self.X[index].toarray()
+
+    def times(self, vectors: Any) -> Any:
+        """Return X times vectors."""
+        self.counter[0] += columns_of(vectors)
+        return finite(self.X @ vectors)
+
+    def times_t(self, vectors: Any) -> Any:
+        """Return Xᵀ times vectors."""
+        self.counter[0] += columns_of(vectors)
+        return finite((vectors.T @ self.X).T)
+
+    def outer(self) -> Any:
+        """Return XXᵀ."""
+        return (self.X @ self.X.T).toarray()
+
+    def mean_squares(self, shares: Any, mean: Any) -> Any:
+        """Return the weighted mean square of every column, from the entries that are stored."""
+        mean = np.broadcast_to(mean, self.shape[1])
+        entries = self.X.copy()
+        # zeros are at a distance of the mean; squares minus the squared mean would cancel
+        entries.data = (entries.data - mean[entries.indices]) ** 2
+        stored = self.X.copy()
+        stored.data = np.ones_like(stored.data)
+        return shares @ entries + np.maximum(1 - shares @ stored, 0) * mean**2
+
+    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
+        """Return some centred rows times vectors, without dense rows."""
+        return self.X[index] @ vectors - mean @ vectors
+
+    def owned(self) -> SparseRows:
+        """Return a copy."""
+        return replace(self, X=self.X.copy())
+
+
+@dataclass(frozen=True, eq=False)
+class SlicedRows(Rows):
+    """An array on disk that can be sliced, such as zarr.Array or h5py.Dataset."""
+
+    X: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        n, p = self.X.shape
+        return int(n), int(p)
+
+    @property
+    def precision(self) -> Any:
+        """Single precision if the array has it."""
+        return np.dtype(np.float32 if self.X.dtype == np.float32 else np.float64)
+
+    def read(self, index: Index) -> Any:
+        """Return some rows; for scattered rows, all rows between them are read."""
+        if isinstance(index, slice):
+            return np.asarray(self.X[index], np.float64)
+        if not len(index):
+            return np.empty((0, self.shape[1]))
+        first = int(index.min())
+        between = np.asarray(self.X[first : int(index.max()) + 1], np.float64)
+        return between[index - first]
+
+    def blocks(self, width: int | None = None) -> Iterator[slice]:
+        """Cut the rows into blocks of whole stored chunks, which are decompressed once."""
+        unit = (getattr(self.X, "chunks", None) or (1,))[0]
+        height = next(super().blocks(width)).stop
+        return slices(self.shape[0], -(-height // unit) * unit)
+
+
+@dataclass(frozen=True, eq=False)
+class SomeRows(Rows):
+    """Some of the rows of others, in the order of their numbers."""
+
+    rows: Rows
+    chosen: NDArray[np.intp]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.chosen), self.rows.shape[1]
+
+    @property
+    def precision(self) -> Any:
+        """That of all rows."""
+        return self.rows.precision
+
+    @property
+    def can_be_copied(self) -> bool:
+        """As all rows."""
+        return self.rows.can_be_copied
+
+    def read(self, index: Index) -> Any:
+        """Return some of these rows."""
+        return self.rows.read(self.chosen[index])
+
+    def matrix(self, index: Index = slice(None)) -> Any:
+        """Return some of these rows as they are in memory."""
+        return self.rows.matrix(self.chosen[index])
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorRows(Rows):
+    """A LinearOperator, whose rows cannot be read."""
+
+    X: Any
+    counter: list[int] = field(default_factory=lambda: [0])
+    can_be_read = False
+
+    @property
+    def products(self) -> int:
+        """Number of products with X and with Xᵀ so far, column by column."""
+        return self.counter[0]
+
+    def recounted(self) -> Rows:
+        """Return the same rows with products counted from zero."""
+        return replace(self, counter=[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return tuple(self.X.shape)
+
+    def read(self, index: Index) -> Any:  # noqa: ARG002 - as of others
+        """Raise a TypeError."""
+        raise TypeError("The rows of an operator cannot be read.")
+
+    def mean_squares(self, shares: Any, mean: Any) -> Any:  # noqa: ARG002
+        """Raise a ValueError: this is for penalties in units of the columns."""
+        raise ValueError(
+            'penalty_matrix="standardise" needs the columns of X, which an operator does not show: '
+            "give a diagonal matrix of their standard deviations."
+        )
+
+    def times(self, vectors: Any) -> Any:
+        """Return X times vectors."""
+        # an operator need not accept a matrix without columns
+        if vectors.size == 0:
+            return np.zeros((self.shape[0], *vectors.shape[1:]))
+        self.counter[0] += columns_of(vectors)
+        return finite(self.X @ vectors)
+
+    def times_t(self, vectors: Any) -> Any:
+        """Return Xᵀ times vectors."""
+        if vectors.size == 0:
+            return np.zeros((self.shape[1], *vectors.shape[1:]))
+        self.counter[0] += columns_of(vectors)
+        try:
+            image = self.X.rmatmat(vectors) if vectors.ndim == 2 else self.X.rmatvec(vectors)
+        except NotImplementedError:
+            raise ValueError(
+                "X must define products with vectors, for its transpose too: define rmatvec."
+            ) from None
+        return finite(image)
+
+
+def columns_of(vectors: Any) -> int:
+    """Return the number of columns of a matrix, or one for a vector."""
+    return 1 if vectors.ndim == 1 else int(vectors.shape[1])
+
+
+def finite(image: Any) -> Floats:
+    """Return a product with X in double precision; refuse NaN, infinity and complex numbers."""
+    image = np.asarray(image)
+    if np.iscomplexobj(image):
+        raise ValueError("Complex data not supported: products with X are complex.")
+    if not np.isfinite(image).all():
+        if not np.isnan(image).any():
+            check_scale("X", np.inf)
+        raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
+    return image.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Validated rows with their response of shape (n, n_targets) and their weights."""
+
+    X: Rows
+    y: Any
+    # weights divided by their sum; None if all are equal, which saves products
+    uneven_shares: Any
+    n_samples: float
+    n_observations: float
+    fit_intercept: bool
+    single_target: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.X.shape[1]
+
+    @property
+    def n_targets(self) -> int:
+        """Number of columns of y."""
+        return int(self.y.shape[1])
+
+    @property
+    def response(self) -> Any:
+        """The y in the shape in which it was given."""
+        return self.y[:, 0] if self.single_target else self.y
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the rows are on a device."""
+        return is_device_array(self.y)
+
+    @property
+    def room(self) -> int:
+        """Numbers of a block of rows that keeps a device busy."""
+        return room_for_numbers(self.y) // 8
+
+    @property
+    def precision(self) -> Any:
+        """The type that results are rounded to; None if nothing is rounded."""
+        return None if str(self.X.precision).endswith("float64") else self.X.precision
+
+    @property
+    def rounding(self) -> float:
+        """Relative size of the rounding errors in singular values: the one rank cut."""
+        return EPS * max(self.X.shape)
+
+    @property
+    def tolerance(self) -> float:
+        """Relative error of the coefficients up to which products of X with itself are trusted."""
+        return TRUSTED["float64" if self.precision is None else "float32"]
+
+    @cached_property
+    def shares(self) -> Any:
+        """Sample weights divided by their sum."""
+        if self.uneven_shares is not None:
+            return self.uneven_shares
+        return like(self.y, np.full(self.n_rows, 1 / self.n_rows))
+
+    @cached_property
+    def row_weights(self) -> Array | None:
+        """Sample weights of the rows, on the host; None if all are one."""
+        if self.uneven_shares is None:
+            return None
+        return np.asarray(on_host(self.uneven_shares), np.float64) * self.n_samples
+
+    def as_given(self, values: Any) -> Any:
+        """Return values in the precision of X."""
+        return as_dtype(values, self.X.precision)
+
+    @cached_property
+    def means(self) -> tuple[Any, Any]:
+        """Means of the columns of X and of y; zeros without an intercept."""
+        y = as_float64(self.y)
+        if self.fit_intercept:
+            with np.errstate(over="ignore", invalid="ignore"):  # NaN is found in products
+                return self.X.times_t(self.shares), self.shares @ y
+        return like(self.y, np.zeros(self.n_features)), 0 * y[0]
+
+    def target_power(self) -> Floats:
+        """Return the mean squares of the centred y, after a check of its scale."""
+        mean = self.means[1]
+        power: Any = 0
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is found by the check
+            for block in self.X.blocks(self.n_targets):
+                power = power + self.shares[block] @ (as_float64(self.y[block]) - mean) ** 2
+        power = np.asarray(on_host(power))
+        check_scale("y", power, on_host(mean))
+        return power
+
+    def check_features(self, powers: Floats, means: Any) -> None:
+        """Raise a ValueError if X contains NaN, or if a column has an extreme scale."""
+        if not np.isfinite(powers).all():
+            self.X.check_finite()  # NaN has its own message
+        check_scale("X", powers, on_host(means))
+
+    def take(self, rows: NDArray[np.intp]) -> Sample:
+        """Return some of the rows."""
+        index = like(self.y, rows)
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        shares, n, count = sample_sizes(weights, len(rows))
+        return replace(
+            self,
+            X=SomeRows(self.X, rows),
+            y=self.y[index],
+            uneven_shares=None if shares is None else like(self.y, shares),
+            n_samples=n,
+            n_observations=count,
+        )
+
+
+def checked_weights(sample_weight: Any, n: int) -> Array:
+    """Return weights in double precision, after checking that they are finite and non-negative."""
+    weights = np.asarray(on_host(sample_weight), dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be of shape ({n},), one per row; got {weights.shape}."
+        )
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"sample_weight must be finite and non-negative; got {float(weights[wrong][0])}."
+        )
+    return weights
+
+
+def sample_sizes(sample_weight: Any, n: int) -> tuple[Floats | None, float, float]:
+    """Return weights divided by their sum (None if equal), their sum, and the observation count."""
+    if sample_weight is None:
+        return None, float(n), float(n)
+    weights = checked_weights(sample_weight, n)
+    total = float(weights.sum())
+    if not 0 < total < np.inf:
+        raise ValueError(
+            "sample_weight must have a positive finite sum; with zero weights there are no data."
+        )
+    return weights / total, total, max(total, float(np.count_nonzero(weights)))

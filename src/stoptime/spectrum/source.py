@@ -1,0 +1,190 @@
+"""Sources of streamed data, and their folds: each row adds to the sums of the fold that tests it.
+
+A new kind of stream is one class with ``n_features`` and ``blocks``, or with ``sums`` if blocks are
+summed elsewhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import check_cv
+
+from stoptime.spectrum.moments import Statistics
+from stoptime.support.checks import is_whole, row_numbers
+from stoptime.support.progress import throughput
+
+NEVER = -1  # the fold of rows that are never tested on
+
+Sum = Callable[[int, Any, Any, Any], Any]
+"""What is summed over rows: a function of their fold, X, y and weights."""
+
+
+class Block(NamedTuple):
+    """Some rows: features, targets and weights, which are None where there are none."""
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows."""
+
+    count: int
+    labels: NDArray[np.intp] | None = None
+    ends: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
+        """Return the folds of a splitter, or folds as they are; test sets must not overlap."""
+        if isinstance(cv, cls):
+            return cv
+        if is_whole(cv):
+            if cv < 2 or (n_rows is not None and n_rows < cv):
+                most = "" if n_rows is None else f", and at most {n_rows}, the number of rows"
+                raise ValueError(f"cv={cv} must be at least 2{most}.")
+            if n_rows is None:
+                return cls(int(cv))
+            # the folds of KFold(cv), without a list of the rows, which may be too long for memory
+            sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
+            return cls(int(cv), ends=np.cumsum(sizes))
+        if n_rows is None:
+            raise ValueError(
+                "cv must be a whole number if the number of rows is not known in advance, because "
+                f"whole blocks are then assigned to the folds; got {cv!r}."
+            )
+        labels = np.full(n_rows, NEVER)
+        count = 0
+        for train, test in check_cv(cv).split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
+            tested = np.zeros(n_rows, np.bool_)
+            tested[row_numbers(test, n_rows)] = True
+            trained = np.zeros(n_rows, np.bool_)
+            trained[row_numbers(train, n_rows)] = True
+            if (labels[tested] != NEVER).any() or not np.array_equal(~tested, trained):
+                raise ValueError(
+                    "cv must test on every row at most once, and train on all others, for streamed "
+                    f"data; fold {count} does not. Use KFold or GroupKFold."
+                )
+            labels[tested] = count
+            count += 1
+        if count == 0:
+            raise ValueError(
+                "cv must give at least one pair of training and test rows; it gave none."
+            )
+        return cls(count, labels)
+
+    def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
+        """Return the fold of each row of a block, or one fold for all of them."""
+        if self.labels is not None and rows is not None:
+            return self.labels[rows]
+        if self.ends is not None and rows is not None:
+            numbers = np.arange(rows.start, max(rows.start + 1, rows.stop))
+            found = np.searchsorted(self.ends, numbers, side="right")
+            return int(found[0]) if found[0] == found[-1] else found
+        # the number of rows is unknown: fold k tests blocks k, k + count, and so on
+        return block % self.count
+
+
+class Source(ABC):
+    """Streamed data: rows and response that pass by in blocks, and are not kept."""
+
+    n_features: int
+    n_rows: int | None = None  # None if it is not known in advance
+    names: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Return an iterator over all blocks, from the first on."""
+
+    def sums(
+        self, folds: Folds | None = None, summed: Sum | None = None, *, verbose: bool = False
+    ) -> dict[int, Any]:
+        """Return the statistics, or other sums, of every fold, or of all rows, in one pass."""
+        merged: dict[int, Any] = {}
+        start = 0
+        # a block may hold data frames
+        blocks = (block._replace(X=np.asarray(block.X)) for block in self.blocks())
+        for number, block in enumerate(throughput(blocks, "statistics", verbose, self.n_rows)):
+            X = block.X
+            rows = slice(start, start + len(X))
+            name = block_name(number, rows)
+            if block.y is None:
+                raise ValueError(
+                    "Chunks have no response: give y, or the target column, when you create them."
+                )
+            if X.shape[1:] != (self.n_features,):
+                wanted = self.n_rows, self.n_features
+                raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
+            labels = 0 if folds is None else folds.within(number, rows)
+            part = sums_of_block(Block(X, np.asarray(block.y), block.weight), labels, name, summed)
+            merged = merged_sums([merged, part])
+            start = rows.stop
+        if self.n_rows is not None and start != self.n_rows:
+            raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
+        return merged
+
+
+def block_name(number: int, rows: slice | None) -> str:
+    """Return the name of a block in messages."""
+    return f"Block {number}" + ("" if rows is None else f" (rows {rows.start} to {rows.stop - 1})")
+
+
+def sums_of_block(
+    block: Block, labels: NDArray[Any] | int, name: str, summed: Sum | None = None
+) -> dict[int, Any]:
+    """Return sums over each fold's rows, statistics by default; errors name the block."""
+    summed = summed or (lambda _, *rows: Statistics.of(*rows))
+    X, y, weights = block
+    sums: dict[int, Any] = {}
+    try:
+        if isinstance(labels, int):
+            return {labels: summed(labels, X, y, weights)}
+        if len(labels) != len(X):
+            raise ValueError(f"X has {len(X)} rows, but {len(labels)} were expected.")  # noqa: TRY301
+        try:
+            order = np.argsort(labels, kind="stable")
+            found, first = np.unique(labels[order], return_index=True)
+            for fold, rows in zip(found, np.split(order, first[1:]), strict=True):
+                # a slice of consecutive rows needs no copy
+                together = rows[-1] - rows[0] + 1 == len(rows)
+                own: Any = slice(rows[0], rows[-1] + 1) if together else rows
+                weight = None if weights is None else weights[own]
+                sums[int(fold)] = summed(int(fold), X[own], y[own], weight)
+        except ValueError:
+            # the same error for the whole block has the number of the row within the block
+            Statistics.of(X, y, weights)
+            raise
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
+    return sums
+
+
+def merged_sums(parts: Iterable[dict[int, Any]]) -> dict[int, Any]:
+    """Return the sums of each fold over all parts, merged in their order."""
+    merged: dict[int, Any] = {}
+    for part in parts:
+        for fold, own in part.items():
+            merged[fold] = merged[fold] + own if fold in merged else own
+    return merged
+
+
+def sums_of_others(folds: list[Statistics], always: Statistics | None) -> Iterator[Statistics]:
+    """Yield, for each fold, the sum of all other folds, and of rows that are never tested on."""
+    # sums from both ends keep all digits; the difference of total and fold would lose some
+    after = [folds[:0]]
+    for fold in reversed(folds[1:]):
+        after.append([reduce(add, after[-1], fold)])
+    before = [] if always is None else [always]
+    for fold, rest in zip(folds, reversed(after), strict=True):
+        yield reduce(add, [*before, *rest])
+        before = [reduce(add, [*before, fold])]

@@ -1,1 +1,0 @@
-"""Data that are read once and not kept: chunks, Dask, statistics."""

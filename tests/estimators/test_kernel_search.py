@@ -1,0 +1,247 @@
+"""Kernels and widths that are chosen: against each candidate alone, refits, copies, and habits."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import stoptime as st
+from stoptime.estimators import kernel_search
+from stoptime.spectrum.radial import ORDERS, Radial, distances
+from stoptime.stopping.comparison import Search
+
+X, y = load_diabetes(return_X_y=True)
+X, y = X[:120] * np.geomspace(1e-3, 1e3, 10), y[:120]
+
+
+@parametrize_with_checks(
+    [
+        st.StoppedKernelRegressorCV("ridge", stops=8),
+        st.StoppedKernelRegressor("ridge", kernel="auto", gamma="auto"),
+        st.StoppedKernelClassifier("ridge", 5.0, kernel="matern", gamma="auto"),
+    ],
+    expected_failed_checks=lambda estimator: (
+        {}
+        if hasattr(estimator, "stops")
+        else dict.fromkeys(
+            (
+                "check_sample_weight_equivalence_on_dense_data",
+                "check_sample_weight_equivalence_on_sparse_data",
+            ),
+            "leaving a row of weight 2 out removes both copies: another kernel may be the best",
+        )
+    ),
+)
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("weights", [None, np.random.default_rng(0).uniform(0.2, 2, 120)])
+def test_the_choice_is_the_best_of_candidates_that_are_each_right(weights):
+    model = st.StoppedKernelRegressorCV().fit(X, y, weights)
+    names = {one.kernel for one in model.candidates_}
+    assert names == {"linear", *ORDERS}
+    assert len(model.candidates_) == 1 + 4 * 3 + 2 * (model.kernel_ != "linear")
+    for one in model.candidates_:
+        alone = st.StoppedKernelRegressorCV(kernel=one.kernel, gamma=one.gamma, standardise=True)
+        alone.fit(X, y, weights)
+        assert one.error == pytest.approx(alone.choice_.error, rel=1e-8)
+        assert one.n_rows == 120
+    best = model.candidates_[0]
+    assert (best.kernel, best.gamma) == (model.kernel_, model.gamma_)
+    assert best.error == model.choice_.error == min(one.error for one in model.candidates_)
+
+
+def test_the_error_is_that_of_refits():
+    """The units of the columns stay those of all rows; all else is fitted without the row."""
+    model = st.StoppedKernelRegressorCV().fit(X, y)
+    options = {"kernel": model.kernel_, "gamma": model.gamma_, "standardise": False}
+    rows = (X - model.centre_) / model.scale_
+    residuals = []
+    for row in range(len(y)):
+        others = np.arange(len(y)) != row
+        one = st.StoppedKernelRegressor(model.method_, model.stop_, **options)
+        residuals.append(y[row] - one.fit(rows[others], y[others]).predict(rows[[row]])[0])
+    np.testing.assert_allclose(model.left_out_residuals_, residuals, rtol=1e-6, atol=1e-6)
+    assert model.choice_.error == pytest.approx(np.mean(np.square(residuals)), rel=1e-7)
+
+
+def test_distances_are_computed_once_and_few_kernels_see_all_rows(monkeypatch, rng):
+    monkeypatch.setattr(kernel_search, "FEWEST_COMPARED", 60)
+    rows = rng.standard_normal((280, 3))
+    response = np.sin(2 * rows[:, 0]) + 0.3 * rng.standard_normal(280)
+    computed = []
+
+    def counted(one, other, order):
+        computed.append((len(one), len(other), order))
+        return distances(one, other, order)
+
+    monkeypatch.setattr(kernel_search, "distances", counted)
+    model = st.StoppedKernelRegressorCV("ridge").fit(rows, response)
+    assert sorted(computed[:2]) == [(280, 280, 1), (280, 280, 2)]
+    assert len(computed) == 4  # the others look for copies
+    counts = [one.n_rows for one in model.candidates_]
+    assert counts == [280] * 6 + [140] * 3 + [70] * 6
+    assert model.score(rows, response) > 0.8
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_kernels_are_those_of_the_field(name, rng):
+    one, other = rng.standard_normal((7, 3)), rng.standard_normal((4, 3))
+    values = Radial(name, 0.7)(one, other)
+    if name == "matern":
+        expected = Matern(length_scale=1 / 0.7, nu=1.5)(one, other)
+    else:
+        expected = PAIRWISE_KERNEL_FUNCTIONS[name](one, other, gamma=0.7)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    for kind in (sparse.csr_array, sparse.csr_matrix):
+        np.testing.assert_allclose(Radial(name, 0.7)(kind(one), kind(other)), values, rtol=1e-10)
+    torch = pytest.importorskip("torch")
+    found = Radial(name, 0.7)(torch.from_numpy(one), torch.from_numpy(other))
+    np.testing.assert_allclose(found.numpy(), values, rtol=1e-12)
+
+
+def test_units_and_dead_columns_do_not_matter():
+    model = st.StoppedKernelRegressorCV("ridge").fit(X, y)
+    dead = np.c_[X, np.full(120, 7e8), 1e-33 * np.random.default_rng(0).standard_normal(120)]
+    other = st.StoppedKernelRegressorCV("ridge").fit(dead * 3.7, y)
+    np.testing.assert_allclose(other.predict(dead * 3.7), model.predict(X), rtol=1e-6)
+    scaled = make_pipeline(
+        StandardScaler(), st.StoppedKernelRegressorCV("ridge", standardise=False)
+    ).fit(X, y)
+    np.testing.assert_allclose(scaled.predict(X), model.predict(X), rtol=1e-6)
+    thin = st.StoppedKernelRegressorCV("ridge").fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-5)
+
+
+def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
+    """Comparisons on a part of the rows keep folds, groups and validation sets."""
+    monkeypatch.setattr(kernel_search, "FEWEST_COMPARED", 60)
+    rows = rng.standard_normal((130, 2))
+    response = np.sin(2 * rows[:, 0]) + 0.2 * rng.standard_normal(130)
+    groups = np.arange(130) % 26
+    folds = list(GroupKFold(5).split(rows, response, groups))
+    by_groups = st.StoppedKernelRegressorCV("ridge", cv=GroupKFold(5)).fit(
+        rows, response, groups=groups
+    )
+    by_folds = st.StoppedKernelRegressorCV("ridge", cv=folds).fit(rows, response)
+    assert by_groups.candidates_ == by_folds.candidates_
+    fixed = st.StoppedKernelRegressorCV(
+        "ridge",
+        cv=folds,
+        kernel=by_folds.kernel_,
+        gamma=by_folds.gamma_,
+        standardise=True,
+    ).fit(rows, response)
+    assert fixed.choice_.error == pytest.approx(by_folds.choice_.error, rel=1e-9)
+    for options in (
+        {"rule": st.HoldOut(rows[:50], response[:50])},
+        {"scoring": "neg_mean_absolute_error"},
+        {"rule": "path-gcv"},
+        {"rule": "plug-in"},
+        {"rule": "one-standard-error"},
+    ):
+        model = st.StoppedKernelRegressorCV("ridge", **options).fit(rows, response)
+        assert {one.n_rows for one in model.candidates_} == {65, 130}
+        assert model.score(rows, response) > 0.85
+        assert len(model.candidates_) == 15
+
+
+def test_a_given_stop_has_its_own_best_kernel():
+    model = st.StoppedKernelRegressor("ridge", 30.0, kernel="auto", gamma="auto").fit(X, y)
+    errors = {}
+    for one in model.candidates_:
+        alone = st.StoppedKernelRegressorCV(
+            "ridge", stops=[30.0], kernel=one.kernel, gamma=one.gamma, standardise=True
+        ).fit(X, y)
+        errors[one.kernel, one.gamma] = alone.choice_.error
+    assert model.stop_ == 30.0
+    assert min(errors, key=errors.get) == (model.kernel_, model.gamma_)
+
+
+def test_copies_are_noticed_and_replicates_are_not(rng):
+    rows = rng.standard_normal((150, 8))
+    response = rows[:, 0] + rng.standard_normal(150)
+    copies = np.r_[rows, rows + 1e-4 * rng.standard_normal(rows.shape)]
+    twice = np.r_[response, response]
+    with pytest.warns(st.StopWarning, match="100% of the rows have a near copy"):
+        misled = st.StoppedKernelRegressorCV("ridge").fit(copies, twice)
+    groups = np.arange(300) % 150
+    honest = st.StoppedKernelRegressorCV("ridge", cv=GroupKFold(5))
+    honest.fit(copies, twice, groups=groups)  # says nothing
+    new = rng.standard_normal((2000, 8))
+    truth = new[:, 0]
+    assert np.mean((honest.predict(new) - truth) ** 2) < 0.5 * np.mean(
+        (misled.predict(new) - truth) ** 2
+    )
+    with pytest.warns(st.StopWarning, match="100% of the rows have a near copy"):
+        st.StoppedKernelRegressorCV("ridge", n_landmarks=100).fit(copies, twice)
+    # measured again, with new noise: nothing is wrong
+    again = np.r_[response, rows[:, 0] + rng.standard_normal(150)]
+    st.StoppedKernelRegressorCV("ridge").fit(copies, again)
+
+
+def test_only_warnings_of_the_chosen_kernel_are_shown(monkeypatch):
+    best = Search.best
+
+    def warn(self, data, groups=None):
+        found = best(self, data, groups)
+        warnings.warn(f"of error {float(found[1].error):.12g}", st.StopWarning, stacklevel=1)
+        return found
+
+    monkeypatch.setattr(Search, "best", warn)
+    with pytest.warns(st.StopWarning, match="of error") as caught:
+        model = st.StoppedKernelRegressorCV("ridge").fit(X, y)
+    assert [str(one.message) for one in caught] == [f"of error {model.choice_.error:.12g}"]
+    assert caught[0].filename == __file__
+
+
+def test_a_choice_can_be_pickled_cloned_and_searched():
+    model = st.StoppedKernelRegressorCV("ridge").fit(X, y)
+    other = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    np.testing.assert_allclose(other.predict_interval(X[:3]), model.predict_interval(X[:3]))
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    found = GridSearchCV(
+        st.StoppedKernelRegressorCV("ridge"), {"kernel": ["rbf", "laplacian"]}, cv=KFold(3)
+    ).fit(X, y)
+    assert found.best_estimator_.gamma_ > 0
+
+
+def test_classes_take_the_kernel_of_coded_labels():
+    labels = np.where(y > 150, "high", "low")
+    model = st.StoppedKernelClassifierCV("ridge").fit(X, labels)
+    peer = st.StoppedKernelRegressorCV("ridge").fit(X, np.where(labels == "low", 1.0, -1.0))
+    assert (model.kernel_, model.gamma_) == (peer.kernel_, peer.gamma_)
+    assert model.candidates_ == peer.candidates_
+    assert model.score(X, labels) > 0.7
+    by_loss = st.StoppedKernelClassifierCV("ridge", scoring="neg_log_loss").fit(X, labels)
+    np.testing.assert_allclose(by_loss.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 1.0}, "name the kernel"),
+        ({"kernel": "rbf", "gamma": "scale"}, "gamma must be a number"),
+        ({"kernel": "gaussian"}, "matern"),
+        ({"standardise": "yes"}, "standardise must be"),
+        ({"kernel": "precomputed", "standardise": True}, "no columns"),
+        ({"method": "conjugate-gradient", "rule": "discrepancy"}, "name the kernel"),
+    ],
+)
+def test_wrong_parameters_say_what_to_do(options, message):
+    with pytest.raises(ValueError, match=message):
+        st.StoppedKernelRegressorCV(**options).fit(X, y)

@@ -1,0 +1,498 @@
+"""Cross-entropy: runs against independent ones, folds in lockstep against folds one by one."""
+
+import pickle
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer, log_loss
+from sklearn.model_selection import (
+    GroupKFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+)
+from sklearn.utils.estimator_checks import check_estimator
+
+import stoptime as st
+from stoptime.logistic import lockstep
+from stoptime.logistic.rows import prepared
+
+iris, species = load_iris(return_X_y=True)
+iris = (iris - iris.mean(axis=0)) / iris.std(axis=0)
+cells, benign = load_breast_cancer(return_X_y=True)
+cells = (cells - cells.mean(axis=0)) / cells.std(axis=0)
+rng = np.random.default_rng(0)
+weights = rng.uniform(0.2, 3.0, len(species))
+NESTEROV = st.Nesterov(step=0.5)
+
+
+def plain_run(X, y, q, method, stop, weights=None):
+    """Return all iterates of softmax regression without intercept, by the textbook's loop."""
+    w = np.ones(len(y)) if weights is None else weights
+    B, old = np.zeros((2, X.shape[1], q))
+    found = [B]
+    for k in range(1, stop + 1):
+        m, e, weight = method.coefficients(k)
+        residuals = np.eye(q)[y] - softmax(X @ (B + e * (B - old)), axis=1)
+        gradient = X.T @ (w[:, None] * residuals) / w.sum()
+        B, old = B + m * (B - old) + method.step * weight * gradient, B
+        found.append(B)
+    return found
+
+
+def losses(X, y, B):
+    return -log_softmax(X @ B, axis=1)[np.arange(len(y)), y]
+
+
+def coefficients(B):
+    """Return coefficients as the estimators store them: two classes have one logit."""
+    return B.T if B.shape[1] > 2 else (B[:, 1:] - B[:, :1]).T
+
+
+SPLITTERS = {
+    "folds": (StratifiedKFold(4), None),
+    "groups": (GroupKFold(3), np.arange(150) % 7),
+    "one group out": (LeaveOneGroupOut(), np.arange(150) % 4),
+    "some never tested": (PredefinedSplit(np.arange(150) % 4 - 1), None),
+    "repeated": (RepeatedStratifiedKFold(n_splits=2, n_repeats=3, random_state=0), None),
+    "drawn": (ShuffleSplit(3, test_size=0.2, train_size=0.5, random_state=0), None),
+    "a validation set": ([(np.arange(0, 150, 2), np.arange(1, 150, 2))], None),
+}
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_are_those_of_folds_that_are_run_one_by_one(name, weighted):
+    splitter, groups = SPLITTERS[name]
+    own = weights if weighted else np.ones(150)
+    model = st.StoppedLogisticRegressionCV(NESTEROV, splitter, fit_intercept=False, max_iter=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", st.StopWarning)
+        model.fit(iris, species, own if weighted else None, groups)
+    splits = splitter if isinstance(splitter, list) else splitter.split(iris, species, groups)
+    total, expected, squares = 0.0, 0.0, 0.0
+    for train, test in splits:
+        # a fold with fewer rows takes smaller steps on its mean loss
+        slower = st.Nesterov(step=NESTEROV.step * own[train].sum() / own.sum())
+        path = plain_run(iris[train], species[train], 3, slower, model.stops_[-1], own[train])
+        each = np.array([losses(iris[test], species[test], B) for B in path])
+        expected = expected + each @ own[test]
+        squares = squares + each**2 @ own[test]
+        total += own[test].sum()
+    expected = expected / total
+    np.testing.assert_allclose(model.errors_, expected, rtol=1e-9)
+    spread = np.sqrt(np.maximum(squares / total - expected**2, 0.0) / total)
+    np.testing.assert_allclose(model.standard_errors_, spread, rtol=1e-6, atol=1e-8)
+    # The least error, but for gains that mean nothing.
+    assert expected[model.stop_] <= expected.min() + 1e-3 * spread.max()
+    whole = plain_run(iris, species, 3, NESTEROV, model.stop_, own)[-1]
+    np.testing.assert_allclose(model.coef_, whole.T, rtol=1e-9, atol=1e-12)
+
+
+METHODS = [
+    st.GradientDescent(0.2),
+    st.HeavyBall(0.1, 0.8),
+    st.Nesterov(0.1, momentum=0.9),
+    st.NuMethod(0.05),
+    st.GradientDescent(st.schedules.Cosine(peak=0.3, total=20, warmup=3)),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize("q", [2, 3])
+def test_a_run_is_the_one_of_the_method(method, q):
+    X, y = iris[species < q], species[species < q]
+    model = st.StoppedLogisticRegression(method, 15, fit_intercept=False).fit(X, y)
+    if isinstance(method.step, float):
+        expected = plain_run(X, y, q, method, 15)[-1]
+    else:
+        B = np.zeros((4, q))
+        for k in range(1, 16):
+            B = B + method.step(k) * X.T @ (np.eye(q)[y] - softmax(X @ B, axis=1)) / len(y)
+        expected = B
+    np.testing.assert_allclose(model.coef_, coefficients(expected), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lr": 0.1},
+        {"lr": 0.1, "momentum": 0.9},
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True},
+        {"lr": 0.1, "momentum": 0.7, "dampening": 0.3, "weight_decay": 0.05},
+    ],
+)
+@pytest.mark.parametrize("q", [2, 3])
+def test_a_run_is_the_one_of_torch(options, q):
+    torch = pytest.importorskip("torch")
+    X, y = iris[species < q] - 3.0, species[species < q]
+    layer = torch.nn.Linear(4, q, dtype=torch.float64)
+    torch.nn.init.zeros_(layer.weight)
+    torch.nn.init.zeros_(layer.bias)
+    optimizer = torch.optim.SGD(layer.parameters(), **options)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.7)
+    method = st.from_torch(optimizer, scheduler, iterations=30)
+    for _ in range(12):
+        optimizer.zero_grad()
+        logits = layer(torch.asarray(X))
+        torch.nn.functional.cross_entropy(logits, torch.asarray(y)).backward()
+        optimizer.step()
+        scheduler.step()
+    # The bias is the coefficient of a column of ones, and X is not centred: as the plan has it.
+    rows = prepared(X, y, q, centred=False)
+    run = lockstep.search(rows, method, 12, at_priors=False)
+    expected = np.column_stack([layer.weight.detach().numpy(), layer.bias.detach().numpy()])
+    np.testing.assert_allclose(run.coef, coefficients(expected.T), rtol=1e-9, atol=1e-12)
+
+
+def test_averages_are_those_of_iterates():
+    path = np.array(plain_run(iris, species, 3, NESTEROV, 12))
+    options = {"stop": 12, "fit_intercept": False}
+    fit = partial(st.StoppedLogisticRegression, **options)
+    polyak = fit(st.Averaged(NESTEROV)).fit(iris, species).coef_
+    np.testing.assert_allclose(polyak, path[1:].mean(axis=0).T, rtol=1e-10, atol=1e-12)
+    average = path[1]
+    for one in path[2:]:
+        average = 0.9 * average + 0.1 * one
+    found = fit(st.Averaged(NESTEROV, "exponential", decay=0.9)).fit(iris, species).coef_
+    np.testing.assert_allclose(found, average.T, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_weight_decay_ends_at_ridge(decoupled):
+    method = st.Decayed(st.GradientDescent(0.2), 0.1, decoupled=decoupled)
+    model = st.StoppedLogisticRegression(method, 400, fit_intercept=False).fit(iris, species)
+    peer = LogisticRegression(C=1 / (0.1 * 150), fit_intercept=False, tol=1e-10, max_iter=1000)
+    np.testing.assert_allclose(model.coef_, peer.fit(iris, species).coef_, atol=2e-5)
+
+
+def test_near_zero_the_path_is_least_squares_with_a_qth_of_the_curvature():
+    # The first steps of a run with a tiny step, where logits are small: φ of least squares with the
+    # eigenvalues divided by q, for the response q(onehot - 1/q)/q.
+    X, q = iris, 3
+    method = st.Nesterov(step=1e-4)
+    model = st.StoppedLogisticRegression(method, 60, fit_intercept=False).fit(X, species)
+    path = st.path(X, q * np.eye(q)[species], st.Nesterov(step=1e-4 / q), [60], fit_intercept=False)
+    expected = path.coef[0].T - path.coef[0].mean(axis=1)
+    np.testing.assert_allclose(model.coef_, expected, rtol=0.02, atol=0.01 * np.abs(expected).max())
+    assert np.abs(X @ model.coef_.T).max() < 0.3  # or it would be no linearisation
+
+
+@pytest.mark.parametrize("data", [(cells, benign), (iris, species)])
+def test_converged_runs_are_logistic_regression(data):
+    X, y = data
+    decayed = st.Decayed(st.Nesterov(momentum=0.9), 0.02)
+    model = st.StoppedLogisticRegression(decayed, 800, fit_intercept=False).fit(X, y)
+    peer = LogisticRegression(C=50 / len(y), fit_intercept=False, tol=1e-10, max_iter=3000)
+    # two classes: a penalty on both logits is half of one on their difference
+    peer.set_params(C=peer.C * (2 if len(np.unique(y)) == 2 else 1)).fit(X, y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("q", [2, 3])
+def test_units_means_and_the_order_of_rows_do_not_matter(q):
+    X, y = iris[species > 2 - q], species[species > 2 - q] - (q == 2)
+    X = X + (0.3 * rng.standard_normal(X.shape))
+    model = st.StoppedLogisticRegressionCV(cv=StratifiedKFold(4)).fit(X, y)
+    for factor, shift in ((1e6, 0.0), (1e-6, 0.0), (1.0, 1e4)):
+        other = st.StoppedLogisticRegressionCV(cv=StratifiedKFold(4)).fit(factor * X + shift, y)
+        assert other.stop_ == model.stop_
+        np.testing.assert_allclose(other.errors_, model.errors_, rtol=1e-6)
+        np.testing.assert_allclose(other.coef_ * factor, model.coef_, rtol=1e-5)
+    wide = np.hstack([X, np.zeros((len(X), 2)), np.ones((len(X), 1))])
+    other = st.StoppedLogisticRegressionCV(cv=StratifiedKFold(4)).fit(wide, y)
+    np.testing.assert_allclose(other.coef_[:, :4], model.coef_, rtol=1e-7)
+    assert np.abs(other.coef_[:, 4:]).max() < 1e-12
+    renamed = st.StoppedLogisticRegressionCV(cv=StratifiedKFold(4)).fit(
+        X, np.array(["c", "b", "a"])[y]
+    )
+    assert renamed.classes_.tolist() == sorted(set("cba"[:q]))
+    np.testing.assert_allclose(renamed.coef_, model.coef_[::-1] * (-1 if q == 2 else 1), rtol=1e-6)
+
+
+def test_weights_count_rows_twice():
+    n = len(benign)
+    twice = rng.integers(0, 3, n)
+    repeated = np.repeat(np.arange(n), twice)
+    fold = np.arange(n) % 3
+    left = st.StoppedLogisticRegressionCV(cv=PredefinedSplit(fold)).fit(cells, benign, twice)
+    right = st.StoppedLogisticRegressionCV(cv=PredefinedSplit(fold[repeated]))
+    right.fit(cells[repeated], benign[repeated])
+    np.testing.assert_allclose(left.errors_, right.errors_, rtol=1e-8)
+    np.testing.assert_allclose(left.coef_, right.coef_, rtol=1e-6)
+    balanced = st.StoppedLogisticRegression(class_weight="balanced", stop=30).fit(
+        iris[:120], species[:120]
+    )
+    share = 120 / (3 * np.bincount(species[:120]))
+    same = st.StoppedLogisticRegression(stop=30).fit(
+        iris[:120], species[:120], share[species[:120]]
+    )
+    np.testing.assert_allclose(balanced.coef_, same.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kind", [sparse.csr_matrix, sparse.csr_array, "torch", np.float32, "pandas"]
+)
+@pytest.mark.parametrize("q", [2, 3])
+def test_every_container_gives_the_same_fit(kind, q):
+    X, y = iris[species > 2 - q], species[species > 2 - q] - (q == 2)
+    expected = st.StoppedLogisticRegressionCV(one_standard_error=True).fit(X, y)
+    tolerance = {"rtol": 1e-8, "atol": 1e-9}
+    rows, labels = X, y
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        rows, labels = torch.asarray(X), torch.asarray(y)
+    elif kind == "pandas":
+        rows, labels = pd.DataFrame(X, columns=list("abcd")), pd.Series(y)
+    elif kind is np.float32:
+        rows, tolerance = X.astype(kind), {"rtol": 1e-3, "atol": 1e-3}
+    else:
+        rows = kind(X)
+    model = st.StoppedLogisticRegressionCV(one_standard_error=True).fit(rows, labels)
+    assert model.stop_ == expected.stop_
+    np.testing.assert_allclose(np.asarray(model.coef_), expected.coef_, **tolerance)
+    np.testing.assert_allclose(model.predict_proba(rows), expected.predict_proba(X), **tolerance)
+    assert np.array_equal(model.predict(rows), expected.predict(X))
+    if kind == "torch":
+        assert type(model.coef_) is type(rows)
+        assert model.coef_.dtype == rows.dtype
+        assert type(model.decision_function(X)) is type(rows)
+    elif kind is np.float32:
+        assert model.coef_.dtype == np.float32
+    elif kind == "pandas":
+        assert model.feature_names_in_.tolist() == list("abcd")
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    expected = st.StoppedLogisticRegressionCV(max_iter=5)
+    small = clone(expected)
+    with pytest.warns(st.StopWarning, match=r"max_iter=5 steps\. Standardise"):
+        expected.fit(X, y)
+    cut = "stoptime.logistic.rows.slices"
+    monkeypatch.setattr(cut, lambda count, _: (slice(i, i + 97) for i in range(0, count, 97)))
+    with pytest.warns(st.StopWarning):
+        small.fit(X, y)
+    np.testing.assert_allclose(small.errors_, expected.errors_, rtol=1e-12)
+    np.testing.assert_allclose(small.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_brier_score"])
+def test_scores_are_those_of_fitted_models(scoring):
+    options = {"cv": StratifiedKFold(3), "scoring": scoring, "fit_intercept": False}
+    model = st.StoppedLogisticRegressionCV(st.Nesterov(step=0.2), **options).fit(cells, benign)
+    for stop in (0, model.stop_, model.stops_[-1]):
+        found = []
+        for train, test in StratifiedKFold(3).split(cells, benign):
+            slower = st.Nesterov(step=0.2 * len(train) / len(benign))
+            one = st.StoppedLogisticRegression(slower, int(stop), fit_intercept=False)
+            one.fit(cells[train], benign[train])
+            found.append(get_scorer(scoring)(one, cells[test], benign[test]))
+        assert model.errors_[stop] == pytest.approx(-np.mean(found), rel=1e-9)
+        deviation = np.std(found, ddof=1) / np.sqrt(3)
+        assert model.standard_errors_[stop] == pytest.approx(deviation, abs=1e-9)
+    weighted = clone(model).fit(cells, benign, np.linspace(0.1, 1, len(benign)))
+    assert not np.allclose(weighted.errors_[:5], model.errors_[:5])
+
+
+def test_the_chosen_fit_can_be_made_again():
+    model = st.StoppedLogisticRegressionCV().fit(cells, benign)
+    again = st.StoppedLogisticRegression(model.method_, model.stop_).fit(cells, benign)
+    np.testing.assert_allclose(again.coef_, model.coef_, rtol=1e-8)
+    np.testing.assert_allclose(again.intercept_, model.intercept_, rtol=1e-8)
+    assert model.best_score_ == -model.errors_[model.stop_]
+    early = st.StoppedLogisticRegressionCV(one_standard_error=True).fit(cells, benign)
+    within = model.errors_[model.stop_] + model.standard_errors_[model.stop_]
+    assert early.stop_ == np.flatnonzero(model.errors_ <= within)[0] < model.stop_
+    again = st.StoppedLogisticRegression(model.method_, early.stop_).fit(cells, benign)
+    np.testing.assert_allclose(again.coef_, early.coef_, rtol=1e-8)
+    shuffled = [
+        st.StoppedLogisticRegressionCV(rng=seed).fit(cells, benign).errors_ for seed in (1, 1, 2)
+    ]
+    np.testing.assert_array_equal(shuffled[0], shuffled[1])
+    assert not np.array_equal(shuffled[0][:9], shuffled[2][:9])
+
+
+def test_several_methods_are_compared():
+    X, y = iris[species > 0][:, :2], species[species > 0]
+    methods = [st.GradientDescent(), st.Nesterov(), "heavy-ball"]
+    model = st.StoppedLogisticRegressionCV(methods).fit(X, y)
+    alone = [st.StoppedLogisticRegressionCV(one).fit(X, y) for one in methods]
+    errors = [-one.best_score_ for one in alone]
+    assert list(model.candidates_.values()) == pytest.approx(errors)
+    best = alone[int(np.argmin(errors))]
+    assert model.method_ == best.method_
+    np.testing.assert_allclose(model.coef_, best.coef_)
+    # The momentum that is best for the smallest and the largest eigenvalue at the start.
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True)) / 2
+    expected = (1 - np.sqrt(values[0] / values[-1])) ** 2
+    assert alone[2].method_.momentum == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_step_is_stable_and_as_long_as_the_curvature_allows():
+    # Rare classes: at the start the curvature is a small part of the bound.
+    X, y = load_digits(return_X_y=True)
+    rows = prepared(X, y, 10, list(StratifiedKFold(5).split(X, y)))
+    exact = np.linalg.eigvalsh(np.cov(X.T, bias=True))[-1]
+    assert rows.largest == pytest.approx(exact, rel=0.01)
+    shares = np.bincount(y) / len(y)
+    top = np.linalg.eigvalsh(np.diag(shares) - np.outer(shares, shares))[-1]
+    assert rows.curvature() == pytest.approx(rows.largest * top)
+    assert rows.largest_curvature() == rows.largest / 2
+    model = st.StoppedLogisticRegressionCV().fit(X, y)
+    assert 1 / rows.largest_curvature() <= model.method_.step <= 1 / rows.curvature()
+    safe = st.StoppedLogisticRegressionCV(st.Nesterov(1 / rows.largest_curvature())).fit(X, y)
+    assert model.stop_ <= safe.stop_
+    assert -model.best_score_ == pytest.approx(-safe.best_score_, rel=0.02)
+    # Far from the start the curvature of two rare classes rises fivefold: the run is repeated.
+    draws = np.random.default_rng(3)
+    rare = (draws.uniform(size=400) < 0.03).astype(int)
+    X = np.where(rare[:, None], 3.0, -0.1) + draws.standard_normal((400, 2))
+    model = st.StoppedLogisticRegressionCV().fit(X, rare)
+    assert np.isfinite(model.errors_).all()
+    assert model.best_score_ > -0.05
+
+
+def test_a_first_step_that_is_too_long_is_cut():
+    draws = np.random.default_rng(1)
+    X = draws.standard_normal((300, 60))
+    weak = (draws.uniform(size=300) < 1 / (1 + np.exp(-0.1 * X.sum(axis=1)))).astype(int)
+    model = st.StoppedLogisticRegressionCV().fit(X, weak)
+    coarse = st.Nesterov(1 / prepared(X, weak, 2).curvature())
+    coarse = st.StoppedLogisticRegressionCV(coarse).fit(X, weak)
+    assert coarse.stop_ <= 1 < model.stop_
+    assert model.best_score_ > coarse.best_score_
+    noise = st.StoppedLogisticRegressionCV(cv=3).fit(X[:60], np.arange(60) % 2)
+    assert -noise.best_score_ <= np.log(2) + 1e-12
+
+
+def test_separable_data_and_classes_that_a_fold_lacks():
+    X = np.r_[np.linspace(-2, -1, 20), np.linspace(1, 2, 20)][:, None]
+    y = np.repeat([0, 1], 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", st.StopWarning)
+        model = st.StoppedLogisticRegressionCV().fit(X, y)
+    assert model.score(X, y) == 1
+    assert np.isfinite(model.coef_).all()
+    assert 0 < -model.best_score_ < 0.01
+    # The third class is in one group only, so that the run without this group never sees it.
+    labels = np.r_[y, 2, 2]
+    X = np.r_[X, [[5.0], [5.5]]]
+    groups = np.r_[np.arange(40) % 3, 0, 0]
+    model = st.StoppedLogisticRegressionCV(cv=LeaveOneGroupOut()).fit(X, labels, groups=groups)
+    assert np.isfinite(model.errors_).all()
+    assert model.predict_proba(X).shape == (42, 3)
+
+
+def test_an_interrupt_keeps_the_best_step_so_far():
+    calls = []
+
+    def scorer(model, X, y):
+        calls.append(1)
+        if len(calls) > 30:
+            raise KeyboardInterrupt
+        return -log_loss(y, model.predict_proba(X))
+
+    with pytest.warns(st.StopWarning, match="interrupted: step 9 is the best of 10"):
+        model = st.StoppedLogisticRegressionCV(cv=3, scoring=scorer).fit(iris, species)
+    assert (model.stop_, len(model.errors_)) == (9, 10)
+    calls.extend([1] * 30)
+    with pytest.raises(KeyboardInterrupt):
+        st.StoppedLogisticRegressionCV(cv=3, scoring=scorer).fit(iris, species)
+
+
+def test_bad_input_is_refused_with_advice():
+    fit = st.StoppedLogisticRegressionCV().fit
+    with pytest.raises(ValueError, match="at least two classes"):
+        fit(iris, np.zeros(150))
+    with pytest.raises(ValueError, match="NaN"):
+        fit(np.where(iris > 1, np.nan, iris), species)
+    with pytest.raises(ValueError, match="sample_weight must have shape"):
+        fit(iris, species, [1.0, 2.0])
+    with pytest.raises(ValueError, match="a row of positive weight"):
+        st.StoppedLogisticRegressionCV(cv=PredefinedSplit(species - 1)).fit(
+            iris, species, 1.0 * (species == 0)
+        )
+    with pytest.raises(ValueError, match=r"fitted step by step.*take"):
+        st.StoppedLogisticRegressionCV("ridge").fit(iris, species)
+    with pytest.raises(ValueError, match="fitted step by step"):
+        st.StoppedLogisticRegression(st.Averaged(st.Nesterov(), "tail")).fit(iris, species)
+    with pytest.raises(ValueError, match="max_iter must be"):
+        st.StoppedLogisticRegressionCV(max_iter=0).fit(iris, species)
+    with pytest.raises(ValueError, match="scoring"):
+        st.StoppedLogisticRegressionCV(scoring="nonsense").fit(iris, species)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="X must be finite"):
+        fit(torch.full((150, 2), torch.nan), species)
+
+
+def test_plans_say_when_to_stop_that_very_run():
+    method = st.SGD(step=0.1, momentum=0.9, nesterov=True)
+    plan = st.plan(X=cells, y=benign, method=method, loss="cross-entropy")
+    assert (plan.method, plan.finished) == (method, True)
+    ones = np.column_stack([cells, np.ones(len(benign))])
+    same = st.StoppedLogisticRegressionCV(method, fit_intercept=False).fit(ones, benign)
+    np.testing.assert_allclose(plan.errors, same.errors_, rtol=1e-12)
+    assert plan.iterations == same.stop_
+    assert f"stop after {plan.iterations} iterations" in str(plan)
+    short = st.plan(
+        X=iris, y=species, step=st.schedules.Cosine(peak=0.01, total=20), loss="cross-entropy"
+    )
+    assert (short.iterations, short.finished) == (20, False)
+    assert "longer run" in str(short)
+    with pytest.raises(ValueError, match='loss must be "squared" or "cross-entropy"'):
+        st.plan(X=iris, y=species, loss="hinge")
+    with pytest.raises(ValueError, match="needs X, and labels"):
+        st.plan(loss="cross-entropy")
+    with pytest.raises(ValueError, match="belong to a plan for the squared loss"):
+        st.plan(X=iris, y=species, batch_size=3, loss="cross-entropy")
+
+
+def test_a_plan_for_one_output_is_read_with_half_the_loss():
+    torch = pytest.importorskip("torch")
+    X, y = iris[species > 0] - 3.0, species[species > 0] - 1
+    layer = torch.nn.Linear(4, 1, dtype=torch.float64)
+    torch.nn.init.zeros_(layer.weight)
+    torch.nn.init.zeros_(layer.bias)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.2, momentum=0.5)
+    method = st.from_torch(optimizer, loss_scale=0.5)
+    for _ in range(10):
+        optimizer.zero_grad()
+        logits = layer(torch.asarray(X))[:, 0]
+        target = torch.asarray(y, dtype=torch.float64)
+        torch.nn.functional.binary_cross_entropy_with_logits(logits, target).backward()
+        optimizer.step()
+    run = lockstep.search(prepared(X, y, 2, centred=False), method, 10, at_priors=False)
+    expected = np.append(layer.weight.detach().numpy(), layer.bias.item())
+    np.testing.assert_allclose(run.coef[0], expected, rtol=1e-10)
+
+
+def test_it_is_an_estimator_that_pickles_and_draws():
+    model = st.StoppedLogisticRegressionCV(cv=3, verbose=True).fit(iris, species)
+    same = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(same.predict_proba(iris), model.predict_proba(iris))
+    np.testing.assert_allclose(model.predict_proba(iris).sum(axis=1), 1.0)
+    assert clone(model).set_params(method__friction=5.0).method == st.Nesterov(friction=5.0)
+    ax = model.plot()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["held-out rows", f"stop after {model.stop_} steps"]
+    assert st.plan(X=iris, y=species, step=0.1, loss="cross-entropy").plot().get_xlabel() == "steps"
+
+
+@pytest.mark.parametrize(
+    "estimator", [st.StoppedLogisticRegression(stop=20), st.StoppedLogisticRegressionCV(cv=3)]
+)
+def test_checks_of_scikit_learn(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_estimator(estimator)

@@ -1,0 +1,363 @@
+"""Rows larger than memory: arrays on disk, tables and folds."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
+
+import stoptime as st
+from helpers import same_fit
+from stoptime.spectrum.source import Block, Folds
+from stoptime.spectrum.sources import Chunks
+
+COLUMNS = ["a", "b", "c", "d", "e"]
+
+
+@pytest.fixture
+def weights(rng):
+    return rng.uniform(0.2, 2, 1000)
+
+
+def frame(X, y, weights=None):
+    columns = pd.DataFrame(X, columns=COLUMNS).assign(y=y)
+    return columns if weights is None else columns.assign(w=weights)
+
+
+@pytest.mark.parametrize(
+    "cv", [5, KFold(4, shuffle=True, random_state=1), PredefinedSplit([-1, 0, 1, 1] * 250)]
+)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_cross_validation_in_one_pass_equals_refitting(table, cv, fit_intercept):
+    X, y = table
+    stops = [0.1, 1.0, 10.0, np.inf]
+    options = {"method": "nesterov-flow", "stops": stops, "cv": cv, "fit_intercept": fit_intercept}
+    passes = []
+
+    def read():
+        passes.append(0)
+        return Chunks.of(X, y, rows=130).read()
+
+    model = st.StoppedRegressorCV(**options).fit(Chunks(read, 5, 1000))
+    same_fit(model, st.StoppedRegressorCV(**options).fit(X, y))
+    assert passes == [0]
+    for k, stop in enumerate(model.stops_):
+        squares = [
+            (
+                y[test]
+                - st.StoppedRegressor(stop=stop, fit_intercept=fit_intercept)
+                .fit(X[train], y[train])
+                .predict(X[test])
+            )
+            ** 2
+            for train, test in (cv if not isinstance(cv, int) else KFold(cv)).split(X)
+        ]
+        assert model.errors_[k] == pytest.approx(np.mean(np.concatenate(squares)), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["ridge", "nesterov", "heavy-ball-flow", "conjugate-gradient"])
+def test_every_kind_of_method_and_the_default_grid(table, method):
+    X, y = table
+    model, peer = (
+        st.StoppedRegressorCV(method, cv=4).fit(*args)
+        for args in ((Chunks.of(X, y, rows=90),), table)
+    )
+    same_fit(model, peer)
+    assert model.stop_ == pytest.approx(peer.stop_, rel=1e-4)
+    assert model.left_out_residuals_ is None
+    np.testing.assert_allclose(model.predict(Chunks.of(X, rows=7)), model.predict(X))
+    with pytest.raises(ValueError, match="rows in memory"):
+        model.predict_interval(X)
+
+
+def test_weights_groups_and_many_targets(table, weights):
+    X, y = table
+    Y = np.column_stack([y, -y + X[:, 0], np.random.default_rng(0).standard_normal(1000)])
+    groups = np.arange(1000) // 37
+    options = {
+        "cv": GroupKFold(4),
+        "method": "nesterov-flow",
+        "stops": [0.3, 3.0],
+        "per_target": True,
+    }
+    model = st.StoppedRegressorCV(**options).fit(Chunks.of(X, Y, weights, rows=111), groups=groups)
+    peer = st.StoppedRegressorCV(**options).fit(X, Y, weights, groups)
+    np.testing.assert_allclose(model.errors_, peer.errors_, rtol=1e-9)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-9)
+    np.testing.assert_array_equal(model.stop_, peer.stop_)
+
+
+@pytest.mark.parametrize(
+    "rule", ["path-gcv", "sure", "discrepancy", "plug-in", "one-standard-error", "hold-out"]
+)
+def test_rules_from_one_pass(table, rule):
+    X, y = table
+    if rule == "hold-out":
+        rule = st.HoldOut(X[:50], y[:50])
+    if rule == "one-standard-error":
+        rule = st.OneStandardError(st.CrossValidation(4))
+    model, peer = (
+        st.StoppedRegressorCV(rule=rule).fit(*args) for args in ((Chunks.of(X, y, rows=90),), table)
+    )
+    assert model.stop_ == pytest.approx(peer.stop_, rel=1e-6)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-6)
+
+
+def test_plug_in_stop_and_a_stop_of_ones_own(table):
+    X, y = table
+    for stop in (None, 3.0, np.inf):
+        model, peer = (
+            st.StoppedRegressor(stop=stop).fit(*args)
+            for args in ((Chunks.of(X, y, rows=64),), table)
+        )
+        np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-8)
+        assert model.stop_ == pytest.approx(peer.stop_, rel=1e-8)
+
+
+@pytest.mark.parametrize("rule", ["loo", "one-standard-error"])
+def test_leave_one_out_is_refused_before_any_row_is_read(rule):
+    def read():
+        raise AssertionError("read")
+
+    with pytest.raises(ValueError, match='choose the stop by cv=5, rule="path-gcv"'):
+        st.StoppedRegressorCV(rule=rule).fit(Chunks(read, 3, 100))
+
+
+@pytest.mark.parametrize("cv", [ShuffleSplit(3, random_state=0), [([0, 1], [2, 3])]])
+def test_folds_that_need_a_second_look_are_refused(table, cv):
+    with pytest.raises(ValueError, match="at most once, and train on all others"):
+        st.StoppedRegressorCV(cv=cv).fit(Chunks.of(*table))
+
+
+@pytest.mark.parametrize(("n", "cv"), [(10, 3), (11, 3), (7, 7), (1000, 2)])
+def test_numbered_folds_are_those_of_scikit_learn(n, cv):
+    expected = np.empty(n, int)
+    for fold, (_, test) in enumerate(KFold(cv).split(np.empty((n, 1)))):
+        expected[test] = fold
+    folds = Folds.of(cv, n)
+    for start, stop in ((0, n), (0, 1), (n - 1, n), (2, 6), (n // 2, n // 2 + 1)):
+        np.testing.assert_array_equal(folds.within(0, slice(start, stop)), expected[start:stop])
+
+
+def test_folds_where_the_number_of_rows_is_unknown(table):
+    X, y = table
+    chunks = Chunks(Chunks.of(X, y, rows=100).read, 5)
+    model = st.StoppedRegressorCV("nesterov-flow", cv=3, stops=[1.0, 9.0]).fit(chunks)
+    dealt = PredefinedSplit(np.arange(1000) // 100 % 3)
+    same_fit(model, st.StoppedRegressorCV("nesterov-flow", cv=dealt, stops=[1.0, 9.0]).fit(X, y))
+    with pytest.raises(ValueError, match=r"cv=11 needs at least as many blocks .* got 10"):
+        st.StoppedRegressorCV(cv=11).fit(chunks)
+    with pytest.raises(ValueError, match="cv must be a whole number if"):
+        st.StoppedRegressorCV(cv=KFold(3)).fit(chunks)
+    for bad in (1, 0, 2000):
+        with pytest.raises(ValueError, match=f"cv={bad} must be at least 2"):
+            st.StoppedRegressorCV(cv=bad).fit(Chunks.of(X, y))
+    assert "unknown rows" in repr(chunks)
+    with pytest.raises(ValueError, match="it gave none"):
+        Folds.of([], 10)
+    with pytest.raises(ValueError, match="non-empty sets"):
+        Folds.of([([], [0])], 10)
+
+
+def test_paths_of_chunks_and_statistics(table):
+    X, y = table
+    peer = st.path(X, y, "nesterov-flow", [1.0, 9.0], fit_intercept=False)
+    for data in (Chunks.of(X, y, rows=90), st.Statistics.of(X, y)):
+        drawn = st.path(data, "nesterov-flow", [1.0, 9.0], fit_intercept=False)
+        np.testing.assert_allclose(drawn.coef, peer.coef, rtol=1e-9)
+        with pytest.raises(TypeError, match="rows in memory"):
+            drawn.predict(data)
+        with pytest.raises(ValueError, match="for streamed data"):
+            st.leave_one_out(data, None, "ridge", [1.0], spectrum=st.decompose(X, y))
+
+
+def test_memory_maps(table, tmp_path):
+    X, y = table
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
+    same_fit(
+        st.StoppedRegressorCV(cv=3).fit(Chunks.of(*mapped, rows=99)),
+        st.StoppedRegressorCV(cv=3).fit(X, y),
+    )
+
+
+def test_zarr_arrays_go_as_they_are(table, tmp_path, weights):
+    X, y = table
+    stored = zarr.open(
+        str(tmp_path / "X.zarr"), mode="w", shape=X.shape, chunks=(64, 3), dtype="float64"
+    )
+    stored[:] = X
+    peer = st.decompose(X, y, weights)
+    np.testing.assert_allclose(
+        st.decompose(stored, y, weights).eigenvalues, peer.eigenvalues, rtol=1e-12
+    )
+    model = st.StoppedRegressorCV(cv=3).fit(stored, y.tolist())
+    same_fit(model, st.StoppedRegressorCV(cv=3).fit(X, y))
+    np.testing.assert_allclose(model.predict(stored), model.predict(X))
+    assert {len(block.X) % 64 for block in list(Chunks.of(stored))[:-1]} <= {0}
+    with pytest.raises(ValueError, match="y must be given"):
+        st.decompose(stored)
+
+
+def test_parquet_files_and_folders(table, tmp_path, weights):
+    X, y = table
+    columns = frame(X, y, weights)
+    for part, rows in enumerate(np.array_split(np.arange(1000), 3)):
+        # an index that pandas stores beside the columns is no feature
+        columns.iloc[rows].to_parquet(
+            tmp_path / f"part-{part}.parquet", row_group_size=100, index=True
+        )
+    chunks = Chunks.parquet(tmp_path, "y", weight="w", rows=70)
+    assert chunks.shape == (1000, 5)
+    assert chunks.names == tuple(COLUMNS)
+    model = st.StoppedRegressorCV(cv=4).fit(chunks)
+    same_fit(model, st.StoppedRegressorCV(cv=4).fit(X, y, weights))
+    assert list(model.feature_names_in_) == COLUMNS
+    np.testing.assert_allclose(
+        model.predict(Chunks.parquet(tmp_path, None, features=COLUMNS)),
+        model.predict(frame(X, y)[COLUMNS]),
+    )
+    np.testing.assert_array_equal(np.concatenate([block.X for block in chunks]), X)
+    assert max(len(block.X) for block in chunks) <= 70
+    both = Chunks.parquet([tmp_path / "part-0.parquet"], ["y", "a"], features=["b", "c"])
+    found = np.concatenate([block.y for block in both])
+    np.testing.assert_array_equal(found, columns[["y", "a"]][:334])
+    with pytest.raises(ValueError, match=r"\['c', 'b'\].*in this order"):
+        st.StoppedRegressor().fit(Chunks.parquet(tmp_path, "y", features=["b", "c"])).predict(
+            Chunks.parquet(tmp_path, "y", features=["c", "b"])
+        )
+
+
+def test_bad_tables_are_named(tmp_path):
+    good = pd.DataFrame({"a": [1.0, 2.0], "b": [1, 2], "y": [1.0, 0.0], "city": ["x", "y"]})
+    good.to_parquet(tmp_path / "1.parquet")
+    with pytest.raises(TypeError, match=r"Column 'city' of 1.parquet holds .*string"):
+        Chunks.parquet(tmp_path, "y")
+    with pytest.raises(
+        ValueError, match=r"1.parquet has no column 'z'; it has 'a', 'b', 'y', 'city'"
+    ):
+        Chunks.parquet(tmp_path, "z")
+    with pytest.raises(ValueError, match="different columns"):
+        Chunks.parquet(tmp_path, "y", features=["a", "y"])
+    with pytest.raises(FileNotFoundError, match="no file or folder"):
+        Chunks.parquet(tmp_path / "none", "y")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"No file \*.parquet"):
+        Chunks.parquet(tmp_path / "empty", "y")
+    good.astype({"b": float}).to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(TypeError, match=r"Column 'b' of 2.parquet holds double, but int64"):
+        Chunks.parquet(tmp_path, "y", features=["a", "b"])
+    holes = pa.table({"a": [1.0, None, 3.0], "y": [1.0, 2.0, 3.0]})
+    pq.write_table(holes, tmp_path / "holes.parquet")
+    with pytest.raises(
+        ValueError, match=r"Block 0 \(rows 0 to 2\): X contains NaN, first in row 1"
+    ):
+        st.summarise(Chunks.parquet(tmp_path / "holes.parquet", "y"))
+
+
+def test_csv_files(table, tmp_path, weights):
+    X, y = table
+    frame(X, y, weights).to_csv(tmp_path / "rows.csv", index=False)
+    chunks = Chunks.csv(tmp_path / "rows.csv", "y", weight="w", rows=60)
+    assert max(len(block.X) for block in chunks) == 60
+    found, peer = st.decompose(chunks), st.decompose(X, y, weights)
+    np.testing.assert_allclose(found.eigenvalues, peer.eigenvalues, rtol=1e-12)
+    np.testing.assert_allclose(np.concatenate([block.X for block in chunks]), X)
+    (tmp_path / "bad.csv").write_text("a,y\n1,2\nx,3\n")
+    with pytest.raises(ValueError, match=r"bad.csv"):
+        st.summarise(Chunks.csv(tmp_path / "bad.csv", "y"))
+
+
+def test_one_bad_block_is_named(table):
+    X, y = table
+    X[731, 2] = np.nan
+    with pytest.raises(
+        ValueError, match=r"Block 7 \(rows 700 to 799\): X contains NaN, first in row 31, column 2"
+    ):
+        st.decompose(Chunks.of(X, y, rows=100))
+    blocks = [Block(np.ones((2, 3)), np.ones(2)), Block(np.ones((2, 4)), np.ones(2))]
+    with pytest.raises(ValueError, match=r"Block 1 \(rows 2 to 3\): X of shape \(2, 4\)"):
+        st.summarise(Chunks(lambda: iter(blocks), 3))
+    with pytest.raises(ValueError, match="no response"):
+        st.summarise(Chunks.of(X))
+    with pytest.raises(ValueError, match="no rows"):
+        st.summarise(Chunks(lambda: iter([]), 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X, y: Chunks.of(X[0], y), "X must be of shape"),
+        (lambda X, y: Chunks.of(X, y[:9]), "same rows; got 1000 and 9"),
+        (lambda X, y: Chunks.of(X, y, rows=0), "rows must be a whole number of at least 1; got 0"),
+        (
+            lambda _, y: Chunks.of(np.broadcast_to(0.0, (9, 30_000)), y[:9]),
+            "30000 features take 7 GB",
+        ),
+        (lambda X, y: st.decompose(Chunks.of(X, y), y), "holds its own response"),
+        (lambda X, _: st.decompose(X), "y must be given"),
+        (
+            lambda X, y: st.StoppedRegressor().fit(Chunks.of(X, y)).predict(Chunks.of(X[:, :2])),
+            "X has 2 features",
+        ),
+        (lambda X, y: st.StoppedRegressorCV(cv=2).fit(Chunks.of(X[:1], y[:1])), "2"),
+        (
+            lambda X, y: st.StoppedRegressorCV(rule="path-gcv").fit(Chunks.of(X[:1], y[:1])),
+            "at least 2 rows",
+        ),
+    ],
+)
+def test_bad_calls(table, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*table)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_predictions_of_chunks_refuse_missing_values_as_those_of_arrays(table, bad):
+    X, y = table
+    model = st.StoppedRegressor(stop=3.0).fit(X, y)
+    spoiled = X[:100].copy()
+    spoiled[70, 1] = bad
+    for rows in (spoiled, Chunks.of(spoiled, y[:100], rows=37)):
+        with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+            model.predict(rows)
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+        model.score(Chunks.of(spoiled, y[:100], rows=37))
+
+
+def test_scores_of_chunks_with_their_own_response(table, weights):
+    X, y = table
+    model = st.StoppedRegressor(stop=3.0).fit(X, y)
+    np.testing.assert_allclose(
+        model.score(st.Chunks.of(X, y, rows=37)), model.score(X, y), rtol=1e-12
+    )
+    weighted = st.Chunks.of(X, y, weights, rows=37)
+    np.testing.assert_allclose(model.score(weighted), model.score(X, y, weights), rtol=1e-12)
+    with pytest.raises(ValueError, match="Chunks have no response"):
+        model.score(st.Chunks.of(X, rows=37))
+    with pytest.raises(ValueError, match="leave sample_weight out"):
+        model.score(weighted, sample_weight=weights)
+    with pytest.raises(ValueError, match="y must be given with X"):
+        model.score(X)
+
+
+@pytest.mark.parametrize(
+    "cv", [3, KFold(3, shuffle=True, random_state=0)], ids=["consecutive", "shuffled"]
+)
+def test_a_bad_row_has_its_number_in_the_block(cv, rng):
+    X, y = rng.standard_normal((1000, 3)), rng.standard_normal(1000)
+    X[345, 1] = np.nan
+    with pytest.raises(
+        ValueError, match=r"Block 1 \(rows 300 to 599\): X contains NaN, first in row 45,"
+    ):
+        st.StoppedRegressorCV(cv=cv).fit(st.Chunks.of(X, y, rows=300))
+
+
+@pytest.mark.parametrize("announced", [500, 1500])
+def test_rows_that_were_announced_have_to_come(announced, rng):
+    chunks = st.Chunks.of(rng.standard_normal((1000, 3)), rng.standard_normal(1000), rows=250)
+    with pytest.raises(ValueError, match=f"but {announced} were expected"):
+        st.StoppedRegressor().fit(st.Chunks(chunks.read, 3, announced))

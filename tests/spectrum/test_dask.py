@@ -1,0 +1,260 @@
+"""Dask: one pass on any scheduler, folds, lazy predictions, named blocks, and killed workers."""
+
+import os
+import signal
+import threading
+import time
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+from sklearn.model_selection import KFold, PredefinedSplit
+from threadpoolctl import threadpool_limits
+
+import stoptime as st
+from helpers import same_fit
+
+COLUMNS = list("abcdef")
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 6)) @ rng.standard_normal((6, 6)) + 2
+    return X, X @ np.arange(6.0) + 10 * rng.standard_normal(1000)
+
+
+@pytest.fixture(scope="module")
+def frame(table):
+    X, y = table
+    return dd.from_pandas(pd.DataFrame(X, columns=COLUMNS).assign(y=y), npartitions=7)
+
+
+class Source:
+    """An array on a disk, as dask sees it."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.ndim, self.dtype = array, array.shape, array.ndim, array.dtype
+
+    def __getitem__(self, where):
+        return self.array[where]
+
+
+def cluster(**options):
+    """Start workers without a dashboard; they close with the block."""
+    return LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, **options
+    )
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+@pytest.mark.parametrize("columns", [6, 4])
+@pytest.mark.parametrize("kind", ["dask", "other blocks", "numpy"])
+def test_arrays_in_any_blocks(table, scheduler, columns, kind):
+    X, y = table
+    lazy = da.from_array(X, chunks=(130, columns))
+    response = {
+        "dask": da.from_array(y, chunks=130),
+        "other blocks": da.from_array(y, chunks=77),
+        "numpy": y,
+    }
+    with dask.config.set(scheduler=scheduler):
+        model = st.StoppedRegressorCV(cv=5).fit(lazy, response[kind])
+    same_fit(model, st.StoppedRegressorCV(cv=5).fit(X, y))
+    predicted = model.predict(lazy)
+    assert isinstance(predicted, da.Array)
+    np.testing.assert_allclose(predicted.compute(), model.predict(X))
+
+
+def test_weights_shuffled_folds_and_many_targets(table):
+    X, y = table
+    Y, weights = np.column_stack([y, X[:, 0] - y]), np.random.default_rng(1).uniform(0.1, 2, 1000)
+    folds = KFold(4, shuffle=True, random_state=0)
+    options = {"method": "nesterov-flow", "cv": folds, "stops": [0.3, 3.0]}
+    lazy = [da.from_array(a, chunks=(150, *a.shape[1:])) for a in (X, Y, weights)]
+    model = st.StoppedRegressorCV(**options).fit(*lazy)
+    peer = st.StoppedRegressorCV(**options).fit(X, Y, weights)
+    same_fit(model, peer)
+    assert model.predict(lazy[0]).compute().shape == (1000, 2)
+    one = da.from_array(Y, chunks=(150, 1))
+    same_fit(st.StoppedRegressorCV(**options).fit(lazy[0], one, lazy[2]), peer)
+
+
+def test_dataframes_of_unknown_length(table, frame):
+    X, y = table
+    features = frame[COLUMNS]
+    model = st.StoppedRegressorCV(cv=3).fit(features, frame["y"])
+    lengths = frame.map_partitions(len).compute().to_numpy()
+    dealt = PredefinedSplit(np.repeat(np.arange(7) % 3, lengths))
+    same_fit(model, st.StoppedRegressorCV(cv=dealt).fit(X, y))
+    assert list(model.feature_names_in_) == COLUMNS
+    np.testing.assert_allclose(model.predict(features).compute(), model.predict(features.compute()))
+    np.testing.assert_allclose(
+        st.StoppedRegressor().fit(features, frame["y"]).coef_,
+        st.StoppedRegressor().fit(X, y).coef_,
+        rtol=1e-8,
+    )
+    many = st.StoppedRegressor(stop=3.0).fit(features, frame[["y", "a"]])
+    assert many.coef_.shape == (2, 6)
+    with pytest.raises(ValueError, match="in this order"):
+        model.predict(frame[COLUMNS[::-1]])
+    with pytest.raises(ValueError, match="cv=8 needs at least as many blocks"):
+        st.StoppedRegressorCV(cv=8).fit(features, frame["y"])
+    with pytest.raises(ValueError, match="blocks of unknown length"):
+        st.decompose(features, y)
+
+
+def test_empty_partitions_and_rows_without_weight(table, frame):
+    X, y = table
+    some = frame[frame["a"] > 2]
+    keep = X[:, 0] > 2
+    thinned = st.decompose(some[COLUMNS], some["y"])
+    np.testing.assert_allclose(
+        thinned.eigenvalues, st.decompose(X[keep], y[keep]).eigenvalues, rtol=1e-10
+    )
+    first = frame[frame["a"] == X[0, 0]]  # six of the seven partitions are empty
+    assert st.summarise(first[COLUMNS], first["y"]).n_rows == 1
+
+
+def test_statistics_do_not_depend_on_blocks_and_go_on(table):
+    X, y = table
+    found = st.summarise(da.from_array(X + 1e6, chunks=(37, -1)), y)
+    whole = st.Statistics.of(X + 1e6, y)
+    size = np.sqrt(np.diagonal(whole.gram))
+    assert np.all(np.abs(found.gram - whole.gram) <= 1e-12 * np.outer(size, size))
+    assert (found + found).n_rows == 2000
+
+
+def poisoned(block, block_info=None):
+    block = block.copy()
+    if block_info[0]["chunk-location"][0] == 1234:
+        block[0, 3] = np.nan
+    return block
+
+
+def narrowed(block, block_info=None):
+    return block.astype(np.float32) if block_info[0]["chunk-location"][0] == 5 else block
+
+
+def test_one_bad_block_of_thousands_is_named():
+    X = da.ones((6000, 4), chunks=(3, 4)).map_blocks(poisoned, dtype=float)
+    y = da.ones(6000, chunks=3)
+    with pytest.raises(
+        ValueError,
+        match=r"Block 1234 \(rows 3702 to 3704\): X contains NaN, first in row 0, column 3",
+    ):
+        st.decompose(X, y)
+    response = np.ones(60)
+    response[40] = np.inf
+    with pytest.raises(
+        ValueError, match=r"Block 13 \(rows 39 to 41\): y contains infinity, first in row 1"
+    ):
+        st.decompose(da.ones((60, 4), chunks=(3, 4)), response)
+
+
+def test_other_types_than_announced_are_named():
+    X = da.ones((60, 4), chunks=(6, 4)).map_blocks(narrowed, dtype=float)
+    with pytest.raises(
+        TypeError, match=r"Block 5 \(rows 30 to 35\): X of dtype float32, but float64"
+    ):
+        st.decompose(X, da.ones(60, chunks=6))
+    with pytest.raises(TypeError, match="X must hold plain numbers; got dtype object"):
+        st.decompose(da.ones((60, 4), chunks=(6, 4)).astype(object), da.ones(60, chunks=6))
+    cities = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "city": ["x", "y"]}), npartitions=1)
+    with pytest.raises(TypeError, match="Column 'city' of X must hold plain numbers"):
+        st.decompose(cities, cities["a"])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weights", "message"),
+    [
+        (da.ones((60, 4)), None, None, "y must be given"),
+        (da.ones(60), da.ones(60), None, "X must be of shape"),
+        (da.ones((60, 4)), da.ones(50), None, "same rows; got 60 and 50"),
+        (da.ones((60, 4)), np.ones(50), None, "same rows; got 60 and 50"),
+        (da.ones((60, 4)), da.ones((60, 1, 1)), None, "y must be of shape"),
+        (da.ones((60, 4)), da.ones(60), da.ones((60, 1)), "sample_weight must be of shape"),
+        (da.ones((6, 30_000)), da.ones(6), None, "30000 features take 7 GB"),
+    ],
+)
+def test_bad_calls(X, y, weights, message):
+    with pytest.raises(ValueError, match=message):
+        st.decompose(X, y, weights)
+
+
+def test_unknown_lengths_must_come_in_the_same_blocks(frame):
+    with pytest.raises(
+        ValueError, match="same blocks where their lengths are unknown; got 7 and 3"
+    ):
+        st.decompose(frame[COLUMNS], frame["y"].repartition(npartitions=3))
+    wide = da.concatenate(
+        [frame[COLUMNS].to_dask_array()] * 2, axis=1, allow_unknown_chunksizes=True
+    )
+    with pytest.raises(ValueError, match="several blocks of columns"):
+        st.decompose(wide, frame["y"])
+    with pytest.raises(ValueError, match='rule="path-gcv"'):
+        st.StoppedRegressorCV().fit(frame[COLUMNS], frame["y"])
+
+
+def stopped():
+    return st.StoppedRegressorCV("nesterov-flow", cv=4, stops=[0.5, 5.0])
+
+
+def same_bits(a, b):
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    np.testing.assert_array_equal(a.errors_, b.errors_)
+    assert a.intercept_ == b.intercept_
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_where_bytes_lie_changes_no_bit(order):
+    rng = np.random.default_rng(7)
+    X, y = rng.standard_normal((1000, 20)), rng.standard_normal(1000)
+    odd = np.ndarray(X.shape, X.dtype, np.empty(X.nbytes + 8, np.uint8), offset=4, order=order)
+    odd[:] = X  # as an array lies in a message from another worker
+    assert not odd.flags.aligned
+    found, known = st.Statistics.of(odd, y), st.Statistics.of(np.array(X, order=order), y)
+    for name in ("offset", "gram", "cross", "target_power"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(known, name))
+
+
+def slow(block):
+    time.sleep(0.1)
+    return block
+
+
+def deadly(block, block_info=None):
+    if block_info[0]["chunk-location"][0] == 3:
+        os._exit(1)
+    return block
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # sockets of the dead
+def test_a_killed_worker_changes_nothing():
+    rng = da.random.default_rng(5)
+    X = rng.standard_normal((40_000, 6), chunks=(1000, 6))
+    y = rng.standard_normal(40_000, chunks=1000)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        cluster(memory_limit="1GB") as workers,
+        Client(workers) as client,
+    ):
+        undisturbed = stopped().fit(X, y)
+        victim = next(iter(client.run(os.getpid).values()))
+        killer = threading.Timer(0.7, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        begin = time.monotonic()
+        model = stopped().fit(X.map_blocks(slow, dtype=float), y)
+        assert time.monotonic() - begin > 0.7
+        killer.join()
+        assert victim not in client.run(os.getpid).values()
+    same_bits(model, undisturbed)
+    with threadpool_limits(1), dask.config.set(scheduler="threads"):  # of the BLAS, as on workers
+        same_bits(model, stopped().fit(X, y))

@@ -1,0 +1,300 @@
+"""Rules for sparse matrices and operators choose as for dense data, or within a standard error."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
+from sklearn.model_selection import GroupKFold, ShuffleSplit
+
+import stoptime as st
+from stoptime.spectrum import krylov as growing
+
+
+@pytest.fixture
+def all_are_large(monkeypatch):
+    """Treat every sparse matrix as too large for all its eigenvalues."""
+    monkeypatch.setattr(growing, "SMALL", 0)
+
+
+def data(n, p, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, p, density=0.1, random_state=seed, format="csr")
+    y = X @ rng.standard_normal(p) / 3 + noise * rng.standard_normal(n) + 3
+    return X, y
+
+
+SHAPES = [(240, 120), (120, 240)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"rule": "path-gcv"}, {"cv": 4}, {"rule": st.SURE(0.1)}], ids=str
+)
+def test_small_sparse_data_are_as_good_as_dense(shape, options):
+    X, y = data(*shape, noise=1.0)
+    weights = 1.0 + np.arange(len(y)) % 3
+    found = st.StoppedRegressorCV(**options).fit(X, y, sample_weight=weights)
+    exact = st.StoppedRegressorCV(**options).fit(X.toarray(), y, sample_weight=weights)
+    assert found.stop_ == pytest.approx(exact.stop_, rel=1e-6)
+    np.testing.assert_allclose(found.coef_, exact.coef_, atol=1e-7)
+    np.testing.assert_allclose(found.errors_, exact.errors_, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        found.predict_interval(X), exact.predict_interval(X.toarray()), atol=1e-6
+    )
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("operator", [False, True])
+@pytest.mark.parametrize("name", ["nesterov-flow", "ridge", "nesterov", "conjugate-gradient"])
+def test_cross_validation_needs_no_rows(name, shape, operator):
+    X, y = data(*shape)
+    Y = np.column_stack([y, y**2])
+    groups = np.arange(len(y)) // 7
+    given = {"stops": [1, 3, 9, 27], "cv": GroupKFold(4), "method": name}
+    given["per_target"] = name != "conjugate-gradient"
+    A = aslinearoperator(X) if operator else X
+    found = st.StoppedRegressorCV(**given).fit(A, Y, sample_weight=1.0 + groups % 2, groups=groups)
+    exact = st.StoppedRegressorCV(**given).fit(
+        X.toarray(), Y, sample_weight=1.0 + groups % 2, groups=groups
+    )
+    np.testing.assert_allclose(found.errors_, exact.errors_, rtol=1e-5)
+    np.testing.assert_array_equal(found.stop_, exact.stop_)
+    np.testing.assert_allclose(found.coef_, exact.coef_, atol=1e-5 * np.abs(exact.coef_).max())
+    np.testing.assert_allclose(found.predict(A), exact.predict(X.toarray()), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_the_grid_grows_while_the_error_falls(monkeypatch):
+    X, y = data(400, 200, noise=0.02)
+    monkeypatch.setattr(growing, "HORIZON", 3.0)
+    cv = ShuffleSplit(2, random_state=0)
+    found = st.StoppedRegressorCV(cv=cv).fit(X, y)
+    exact = st.StoppedRegressorCV(cv=cv).fit(X.toarray(), y)
+    largest = st.decompose(X.toarray(), y).eigenvalues[-1]
+    assert found.stop_ * np.sqrt(largest) > 6
+    assert found.choice_.error == pytest.approx(exact.choice_.error, rel=0.02)
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_growth_ends_at_the_memory_with_a_warning(monkeypatch):
+    X, y = data(400, 200, noise=1e-3)
+    monkeypatch.setattr(growing, "HORIZON", 3.0)
+    monkeypatch.setattr(growing, "MEMORY", 8 * 200 * 22)
+    with pytest.warns(st.StopWarning, match="least at the last stop"):
+        st.StoppedRegressorCV(rule=st.HoldOut(X[:50], y[:50])).fit(X[50:], y[50:])
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_hold_out_and_discrepancy(shape):
+    X, y = data(*shape)
+    dense = X.toarray()
+    for rows in (X, aslinearoperator(X)):
+        rule = st.HoldOut(rows, y + 0.1)
+        found = st.StoppedRegressorCV("nesterov-flow", rule=rule, stops=[1, 10, 30]).fit(X, y)
+        exact = st.StoppedRegressorCV(
+            "nesterov-flow", rule=st.HoldOut(dense, y + 0.1), stops=[1, 10, 30]
+        ).fit(dense, y)
+        np.testing.assert_allclose(found.errors_, exact.errors_, rtol=1e-4)
+    rule = st.Discrepancy(noise=0.02)
+    found, exact = (
+        st.StoppedRegressorCV(rule=rule).fit(A, y) for A in (aslinearoperator(X), dense)
+    )
+    assert found.stop_ == pytest.approx(exact.stop_, rel=1e-4)
+    assert found.choice_.error == pytest.approx(0.02)
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_discrepancy_looks_farther_until_the_noise_is_reached(monkeypatch):
+    X, y = data(300, 100, noise=0.01)
+    monkeypatch.setattr(growing, "HORIZON", 2.0)
+    rule = st.Discrepancy(noise=2e-4)
+    found, exact = (st.StoppedRegressorCV(rule=rule).fit(A, y) for A in (X, X.toarray()))
+    assert found.stop_ == pytest.approx(exact.stop_, rel=1e-4)
+    with pytest.warns(st.StopWarning, match="never falls to the noise"):
+        st.StoppedRegressorCV(rule=st.Discrepancy(noise=1e-9)).fit(X, y)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (150, 150)], ids=str)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    "max_gain", [20.0, 1000.0]
+)  # the smaller leaves much of the response outside
+def test_path_gcv_is_within_its_standard_error(shape, fit_intercept, max_gain):
+    X, y = data(*shape)
+    method, stops = st.AcceleratedFlow(), np.sqrt(max_gain) * np.array([0.0, 0.1, 0.4, 1.0])
+    options = {
+        "fit_intercept": fit_intercept,
+        "solver": "krylov",
+        "max_gain": max_gain,
+        "probes": 15,
+    }
+    exact = st.path_gcv(st.decompose(X.toarray(), y, fit_intercept=fit_intercept), method, stops)
+    spectrum = st.decompose(X, y, **options)
+    problem = st.Problem.of(X, y, method, spectrum)
+    curve = st.PathGCV().errors(problem, stops)
+    assert curve.errors[0] == pytest.approx(exact[0])
+    assert np.all(np.abs(curve.errors - exact)[1:] < 4 * curve.standard_errors[1:])
+    assert np.all(curve.standard_errors < 0.1 * exact)
+    np.testing.assert_array_equal(st.path_gcv(spectrum, method, stops), curve.errors)
+    other = st.path_gcv(st.decompose(X, y, rng=1, **options), method, stops)
+    assert not np.array_equal(other, curve.errors)
+    again = st.path_gcv(st.decompose(X, y, **options), method, stops)
+    np.testing.assert_array_equal(again, curve.errors)
+    generators = [np.random.default_rng(5), np.random.default_rng(5)]
+    drawn = [
+        st.path_gcv(st.decompose(X, y, rng=one, **options), method, stops)
+        for one in (*generators, generators[0])
+    ]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], drawn[2])  # a generator goes on
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize("rule", ["path-gcv", "gcv", "sure", "discrepancy", "plug-in"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rules_with_a_trace_come_close_to_dense_ones(shape, rule):
+    X, y = data(*shape, noise=0.3)
+    options = {"method": "ridge" if rule == "gcv" else "nesterov-flow", "rule": rule}
+    found, exact = (st.StoppedRegressorCV(**options).fit(A, y) for A in (X, X.toarray()))
+    assert found.choice_.error == pytest.approx(exact.choice_.error, rel=0.2)
+    assert found.degrees_of_freedom_ == pytest.approx(exact.degrees_of_freedom_, rel=0.15)
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_plug_in_stop_by_random_probes(shape):
+    X, y = data(*shape, noise=0.3)
+    Y = np.column_stack([y, y[::-1]])
+    for target in (y, Y):
+        found, exact = (
+            st.StoppedRegressor().fit(A, target) for A in (aslinearoperator(X), X.toarray())
+        )
+        assert found.stop_ == pytest.approx(exact.stop_, rel=0.2)
+        np.testing.assert_allclose(found.oracle_.noise, exact.oracle_.noise, rtol=0.15)
+        assert found.coef_.shape == exact.coef_.shape
+
+
+def test_a_penalty_out_of_reach_is_said():
+    X, y = data(240, 120, noise=1e-6)
+    spectrum = st.decompose(X, y, solver="krylov", max_gain=1.0, probes=5)
+    with pytest.raises(ValueError, match="larger max_gain"):
+        st.estimate_oracle(spectrum)
+
+
+def test_what_a_krylov_space_does_not_know_is_refused():
+    X, y = data(240, 120)
+    spectrum = st.decompose(X, y, solver="krylov", max_gain=10.0)
+    for unknown in (
+        lambda: st.path_gcv(spectrum, "ridge", [1.0]),
+        lambda: st.estimate_oracle(spectrum),
+    ):
+        with pytest.raises(ValueError, match="probes=10"):
+            unknown()
+    probed = st.decompose(X, y, solver="krylov", max_gain=10.0, probes=2)
+    with pytest.raises(ValueError, match="finite stops"):
+        st.path_gcv(probed, "ridge", [np.inf])
+    with pytest.raises(ValueError, match=r'cv=5, rule="path-gcv", rule="discrepancy"'):
+        st.leave_one_out(X, y, "ridge", [1.0], spectrum=spectrum)
+    with pytest.raises(ValueError, match=r'cv=5, rule="path-gcv", rule="discrepancy"'):
+        st.StoppedRegressorCV().fit(aslinearoperator(X), y)
+    model = st.StoppedRegressorCV(cv=3).fit(aslinearoperator(X), y)
+    assert np.isnan(model.degrees_of_freedom_)
+    with pytest.raises(ValueError, match="Intervals need"):
+        model.predict_interval(X)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_exact_leave_one_out_reads_sparse_rows(shape):
+    X, y = data(*shape)
+    weights, stops = 1.0 + np.arange(len(y)) % 2, [0.0, 1.0, 10.0, np.inf]
+    exact = st.leave_one_out(X.toarray(), y, "nesterov-flow", stops, sample_weight=weights)
+    found = st.leave_one_out(X.tocsc(), y, "nesterov-flow", stops, sample_weight=weights)
+    np.testing.assert_allclose(found.errors, exact.errors, rtol=1e-8)
+    residuals = st.left_out_residuals(X, y, "ridge", 3.0)
+    np.testing.assert_allclose(
+        residuals, st.left_out_residuals(X.toarray(), y, "ridge", 3.0), atol=1e-9
+    )
+
+
+def test_estimators_check_operators():
+    X, y = data(60, 20)
+    A = aslinearoperator(X)
+    model = st.StoppedRegressor(stop=3.0).fit(A, y.tolist())
+    assert model.n_features_in_ == 20
+    np.testing.assert_allclose(model.predict(A), model.predict(X.toarray()), rtol=1e-12)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(aslinearoperator(X[:, :3]))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(A, np.full(60, np.nan))
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(A, y[:5])
+    with pytest.raises(ValueError, match="inconsistent"):
+        st.StoppedRegressorCV(cv=3).fit(A, y[:5])
+
+
+@pytest.mark.usefixtures("all_are_large")
+def test_verbose_changes_no_number(capsys, monkeypatch):
+    X, y = data(120, 60)
+    monkeypatch.setattr("stoptime.support.progress.PATIENCE", 0.0)
+    silent, loud = (st.StoppedRegressorCV(cv=3, verbose=v).fit(X, y).stop_ for v in (False, True))
+    assert silent == loud
+    assert "Krylov space: " in capsys.readouterr().err
+
+
+def test_the_tomography_example_runs(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tomography.py", "36"])
+    example = Path(__file__).parents[2] / "examples" / "tomography.py"
+    found = runpy.run_path(str(example))
+    assert "held-out rays" in capsys.readouterr().out
+    best = found["errors"].min()
+    assert found["errors"][-1] > 2 * best
+    for model in found["models"].values():
+        error = np.linalg.norm(model.coef_ - found["truth"].ravel()) / np.linalg.norm(
+            found["truth"]
+        )
+        assert error < 1.6 * best
+
+
+@pytest.mark.filterwarnings("ignore:Generalised cross-validation is inconsistent")
+@pytest.mark.parametrize("method", ["gradient-descent", "nesterov"])
+@pytest.mark.parametrize("rule", ["gcv", "path-gcv"])
+def test_steps_do_not_diverge_along_directions_that_only_probes_see(rule, method, rng):
+    n, p = 30, 12
+    X, y = np.zeros((n, p)), rng.standard_normal(n)
+    X[np.diag_indices(p)] = lengths = np.array([1e4, *np.linspace(1, 3, p - 1)])
+    y[0] = 0
+    model = st.StoppedRegressorCV(method, stops=[1.0, 10.0], rule=rule, fit_intercept=False)
+    model.fit(aslinearoperator(X), y)
+    assert model.method_.step == pytest.approx(n / lengths[0] ** 2, rel=0.05)
+    assert 0 <= model.degrees_of_freedom_ <= p
+    assert (model.errors_ <= 1.5 * np.mean(y**2)).all()
+
+
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+@pytest.mark.parametrize("options", [{"cv": 3}, {"rule": "path-gcv"}], ids=str)
+def test_a_first_look_ends_where_memory_does(options, rng, monkeypatch):
+    monkeypatch.setattr(growing, "MEMORY", 5 * 8 * 250)
+    X = rng.standard_normal((300, 250))
+    y = X @ rng.standard_normal(250) + rng.standard_normal(300)
+    model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)
+    assert 0 < model.stop_ <= model.stops_[-1] < 10
+
+
+@pytest.mark.parametrize(
+    "options", [{"cv": 3}, {"rule": "discrepancy"}, {"rule": "path-gcv"}], ids=str
+)
+def test_estimators_tell_the_products_of_their_space(options, rng):
+    X = rng.standard_normal((60, 40))
+    y = X @ rng.standard_normal(40) + rng.standard_normal(60)
+    model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)
+    assert (
+        model.krylov_.products == 2 * model.krylov_.sizes[0] + 2
+    )  # and one for the means, one to begin
+    assert model.krylov_.error <= 1e-6
+    assert st.StoppedRegressorCV().fit(X, y).krylov_ is None
+    assert st.StoppedRegressor(stop=3.0).fit(aslinearoperator(X), y).krylov_.products > 4

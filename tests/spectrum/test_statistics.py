@@ -1,0 +1,362 @@
+"""Statistics: merging, updating, taking away, and files that may be hostile."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+import stoptime as st
+from stoptime.spectrum.moments import MOST_FEATURES, Statistics
+from stoptime.support.files import load_arrays, save_arrays
+
+FIELDS = ("feature_mean", "target_mean", "gram", "cross", "target_power")
+
+
+def data(seed=0, n=400, p=4, q=None, mean=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) @ rng.standard_normal((p, p)) + mean
+    beta = rng.standard_normal(p if q is None else (p, q))
+    y = (X - mean) @ beta
+    return X, y + rng.standard_normal(y.shape)
+
+
+def assert_same(a, b, tolerance=1e-12):
+    """Compare every product in units of the standard deviations, and every mean likewise."""
+    x, y = np.sqrt(np.diagonal(b.gram)), np.sqrt(b.target_power)
+    scales = {"feature_mean": x, "target_mean": y, "gram": np.outer(x, x), "cross": np.outer(x, y)}
+    scales["target_power"] = b.target_power
+    for name in FIELDS:
+        eps = (
+            4 * np.finfo(float).eps * np.abs(getattr(b, name))
+        )  # of the mean itself, as it is printed
+        difference = np.abs(getattr(a, name) - getattr(b, name))
+        assert np.all(difference <= tolerance * scales[name] + (eps if "mean" in name else 0)), name
+    assert a.weight == pytest.approx(b.weight, rel=1e-14)
+    assert (a.n_rows, a.single_target) == (b.n_rows, b.single_target)
+
+
+@pytest.mark.parametrize("q", [None, 3])
+def test_statistics_are_the_textbook_moments(q):
+    X, y = data(q=q, mean=2.0)
+    weights = np.random.default_rng(1).uniform(0, 2, len(X)) * (np.arange(len(X)) % 7 > 0)
+    found = Statistics.of(X, y, weights)
+    Y = y.reshape(len(y), -1)
+    cov = np.cov(np.column_stack([X, Y]).T, aweights=weights, ddof=0)
+    np.testing.assert_allclose(found.gram, cov[:4, :4], rtol=1e-12)
+    np.testing.assert_allclose(found.cross, cov[:4, 4:], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.target_power, np.diagonal(cov)[4:], rtol=1e-12)
+    np.testing.assert_allclose(
+        found.feature_mean, np.average(X, axis=0, weights=weights), rtol=1e-12
+    )
+    assert found.n_rows == np.count_nonzero(weights)
+    assert found.weight == pytest.approx(weights.sum())
+
+
+@given(
+    seed=hs.integers(0, 10**6),
+    cuts=hs.lists(hs.integers(0, 400), max_size=12),
+    mean=hs.sampled_from([0.0, 3.0, -1e6]),
+    weighted=hs.booleans(),
+)
+def test_merged_statistics_do_not_depend_on_the_chunks(seed, cuts, mean, weighted):
+    X, y = data(seed, mean=mean)
+    weights = np.random.default_rng(seed).uniform(0, 2, len(X)) if weighted else None
+    bounds = [0, *sorted(cuts), len(X)]
+    parts = [
+        Statistics.of(X[a:b], y[a:b], None if weights is None else weights[a:b])
+        for a, b in itertools.pairwise(bounds)
+    ]
+    assert_same(sum(parts[1:], start=parts[0]), Statistics.of(X, y, weights))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 50])
+def test_sorted_rows_with_large_means_keep_their_digits(rows):
+    """Chunks whose means all differ, as in a file sorted by a column."""
+    X, y = data(n=1500, mean=1e6)
+    order = np.argsort(X[:, 0])
+    X, y = X[order], y[order]
+    assert_same(st.summarise(st.Chunks.of(X, y, rows=rows)), Statistics.of(X, y))
+
+
+@given(seed=hs.integers(0, 10**6), mean=hs.sampled_from([0.0, 1e6]))
+def test_merging_is_associative_and_commutative(seed, mean):
+    X, y = data(seed, n=90, mean=mean)
+    a, b, c = (Statistics.of(X[i::3], y[i::3]) for i in range(3))
+    assert_same((a + b) + c, a + (b + c))
+    assert_same(a + b, b + a)
+
+
+@given(seed=hs.integers(0, 10**6), mean=hs.sampled_from([0.0, 1e6]))
+def test_taking_away_undoes_merging(seed, mean):
+    X, y = data(seed, mean=mean)
+    part = Statistics.of(X[:50], y[:50])
+    assert_same(Statistics.of(X, y).without(part), Statistics.of(X[50:], y[50:]), 1e-11)
+
+
+def test_what_is_no_part_cannot_be_taken_away():
+    X, y = data()
+    whole = Statistics.of(X, y)
+    with pytest.raises(ValueError, match="cannot be a part"):
+        whole.without(whole)
+    with pytest.raises(ValueError, match="cannot be a part"):
+        Statistics.of(X[:5], y[:5]).without(whole)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("q", [None, 3])
+def test_a_spectrum_from_statistics_is_that_of_the_rows(q, fit_intercept):
+    X, y = data(q=q, mean=1.5)
+    weights = np.random.default_rng(1).uniform(0.1, 2, len(X))
+    a = st.decompose(Statistics.of(X, y, weights), fit_intercept=fit_intercept)
+    b = st.decompose(X, y, weights, fit_intercept)
+    for field in (
+        "eigenvalues",
+        "n_samples",
+        "n_observations",
+        "feature_mean",
+        "target_mean",
+        "target_power",
+    ):
+        np.testing.assert_allclose(getattr(a, field), getattr(b, field), rtol=1e-11, atol=1e-13)
+    for method in ("ridge", "nesterov-flow", "conjugate-gradient"):
+        stops = [1.0, 4.0] if method != "ridge" else [1.0, np.inf]
+        one, two = st.path(a, method, stops), st.path(b, method, stops)
+        np.testing.assert_allclose(one.coef, two.coef, rtol=1e-9)
+        np.testing.assert_allclose(one.intercept, two.intercept, rtol=1e-9, atol=1e-9)
+
+
+def test_means_of_a_million_keep_eight_digits_of_the_coefficients():
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((20_000, 8))
+    y = Z @ np.ones(8) + rng.standard_normal(20_000)
+    X = Z + 1e6
+    exact = X - 1e6  # what is left of Z, exactly
+    stops = [0.5, 5.0, np.inf]
+    reference = st.path(exact, y, "nesterov-flow", stops)
+    chunks = st.path(st.decompose(st.Chunks.of(X, y, rows=777)), "nesterov-flow", stops)
+    error = np.abs(chunks.coef - reference.coef).max() / np.abs(reference.coef).max()
+    assert error < 1e-10  # two digits better than promised
+
+
+def test_single_precision_is_added_up_in_double():
+    X, y = data(n=3000, mean=100.0)
+    X32 = X.astype(np.float32)
+    found = Statistics.of(X32, y.astype(np.float32))
+    assert found.gram.dtype == np.float64
+    assert_same(
+        found, Statistics.of(X32.astype(np.float64), y.astype(np.float32).astype(np.float64))
+    )
+    assert Statistics.of(np.arange(6).reshape(3, 2), [True, False, True]).gram.dtype == np.float64
+
+
+def test_constant_and_dependent_columns():
+    X, y = data(n=300)
+    X = np.column_stack([X, np.full(300, 0.1), X[:, 0] + X[:, 1]])
+    spectrum = st.decompose(st.Chunks.of(X, y, rows=37))
+    assert spectrum.rank == 4
+    np.testing.assert_allclose(
+        st.path(spectrum, "ridge", [np.inf]).coef, st.path(X, y, "ridge", [np.inf]).coef, atol=1e-9
+    )
+
+
+def test_fewer_rows_than_columns():
+    X, y = data(n=10, p=30)
+    spectrum = st.decompose(Statistics.of(X, y))
+    assert spectrum.rank == 9
+    np.testing.assert_allclose(
+        st.path(spectrum, "nesterov-flow", [1.0, 9.0]).coef,
+        st.path(X, y, "nesterov-flow", [1.0, 9.0]).coef,
+        atol=1e-9,
+    )
+
+
+def test_lost_digits_are_told():
+    X, y = data()
+    X = np.column_stack([X, X[:, 0] + 1e-6 * np.random.default_rng(5).standard_normal(len(X))])
+    with pytest.warns(UserWarning, match="standardise or drop columns"):
+        st.path(Statistics.of(X, y), "ridge", [np.inf])
+    st.path(Statistics.of(X, y), "ridge", [100.0])  # an early stop does not see them
+    st.path(Statistics.of(X, y), "ridge", [np.inf], solver="gram")  # asked for
+    with pytest.raises(ValueError, match="rows in memory"):
+        st.decompose(Statistics.of(X, y), solver="svd")
+
+
+def test_rows_without_weight_change_nothing():
+    X, y = data()
+    whole = Statistics.of(X, y)
+    nothing = Statistics.of(X[:3], y[:3], [0, 0, 0])
+    assert_same(whole + nothing, whole)
+    assert_same(nothing + whole, whole)
+    assert whole.without(nothing) is whole
+    with pytest.raises(ValueError, match="no row of positive weight"):
+        st.decompose(nothing)
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b", "c", "d"]])
+def test_files_keep_every_bit(tmp_path, names):
+    X, y = data(q=2)
+    before = Statistics.of(X, y, names=names)
+    before.save(tmp_path / "seen.npz")
+    after = Statistics.load(tmp_path / "seen.npz")
+    for name in ("origin", "offset", *FIELDS):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert (after.weight, after.n_rows, after.names) == (before.weight, before.n_rows, before.names)
+    assert_same(after.update(X, y), before + before)
+    assert [path.name for path in tmp_path.iterdir()] == ["seen.npz"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gram": None}, "gram is missing"),
+        ({"gram": np.eye(3)}, r"gram is .*shape \(3, 3\) instead of .*\(4, 4\)"),
+        ({"gram": np.triu(np.ones((4, 4)))}, "gram is asymmetric"),
+        ({"gram": -np.eye(4)}, "negative mean squares"),
+        ({"cross": np.full((4, 1), np.nan)}, "not finite"),
+        ({"cross": np.zeros(4)}, "cross is of shape"),
+        ({"origin": np.zeros(5, np.float32)}, "origin is float32"),
+        ({"weight": np.array(-1.0)}, "negative"),
+        ({"format": np.array(99)}, "format 99"),
+        ({"names": np.array(["a"])}, "names or targets"),
+    ],
+)
+def test_spoiled_files_are_refused(tmp_path, changed, message):
+    Statistics.of(*data()).save(tmp_path / "good.npz")
+    with np.load(tmp_path / "good.npz") as good:
+        arrays = dict(good) | changed
+    save_arrays(
+        tmp_path / "bad.npz", {name: value for name, value in arrays.items() if value is not None}
+    )
+    with pytest.raises(ValueError, match=message):
+        Statistics.load(tmp_path / "bad.npz")
+
+
+def test_hostile_files_are_refused_before_they_are_read(tmp_path):
+    target = tmp_path / "bad.npz"
+    target.write_bytes(b"not a file of arrays")
+    with pytest.raises(ValueError, match=r"bad.npz is not a file of arrays"):
+        Statistics.load(target)
+    np.savez(target, gram=np.array([{"a": 1}], dtype=object))  # would have to be unpickled
+    with pytest.raises(ValueError, match="allow_pickle"):
+        Statistics.load(target)
+    whole = tmp_path / "whole.npz"
+    Statistics.of(*data()).save(whole)
+    target.write_bytes(whole.read_bytes()[:-200])
+    with pytest.raises(ValueError, match="not a file of arrays"):
+        Statistics.load(target)
+    with pytest.raises(FileNotFoundError):
+        load_arrays(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weights", "error", "message"),
+    [
+        (
+            [[1.0], [np.nan]],
+            [1.0, 2.0],
+            None,
+            ValueError,
+            "X contains NaN, first in row 1, column 0",
+        ),
+        ([[1.0], [np.inf]], [1.0, 2.0], None, ValueError, "X contains infinity"),
+        ([[1.0], [2.0]], [1.0, np.nan], None, ValueError, "y contains NaN, first in row 1"),
+        ([[1e200], [2.0]], [1.0, 2.0], None, ValueError, "X is too large"),
+        ([[1.0], [2.0]], [1.0, 1e300], None, ValueError, "y is too large"),
+        ([1.0, 2.0], [1.0, 2.0], None, ValueError, "X must be of shape"),
+        ([[1.0], [2.0]], [[[1.0]], [[2.0]]], None, ValueError, "y must be of shape"),
+        ([[1.0], [2.0]], [1.0], None, ValueError, "same rows; got 2 and 1"),
+        ([["a"], ["b"]], [1.0, 2.0], None, TypeError, "X must hold numbers"),
+        (np.empty((2, 0)), [1.0, 2.0], None, ValueError, "X has no columns"),
+        ([[1.0], [2.0]], [1.0, 2.0], [1.0], ValueError, "sample_weight must be of shape"),
+        ([[1.0], [2.0]], [1.0, 2.0], [1.0, -1.0], ValueError, "non-negative; got"),
+        (
+            np.empty((0, MOST_FEATURES + 1)),
+            [],
+            None,
+            ValueError,
+            "Statistics of 20001 features take 3 GB",
+        ),
+    ],
+)
+def test_bad_rows_are_named(X, y, weights, error, message):
+    with pytest.raises(error, match=message):
+        Statistics.of(X, y, weights)
+
+
+def test_other_columns_are_not_merged():
+    X, y = data()
+    seen = Statistics.of(X, y, names="abcd")
+    with pytest.raises(ValueError, match="different columns"):
+        seen.merge(Statistics.of(X[:, :2], y))
+    with pytest.raises(ValueError, match="y of different shapes"):
+        seen.update(X, y[:, None])
+    with pytest.raises(ValueError, match="different features: 'c' and 'd'"):
+        seen.merge(Statistics.of(X, y, names="abdc"))
+    with pytest.raises(TypeError, match="merge only with Statistics"):
+        seen + 1
+    with pytest.raises(ValueError, match="4 different names"):
+        Statistics.of(X, y, names=["a", "b"])
+    assert (seen + Statistics.of(X, y)).names == ("a", "b", "c", "d")
+
+
+def test_estimators_take_statistics():
+    X, y = data()
+    statistics = Statistics.of(X, y, names="abcd")
+    model = st.StoppedRegressorCV(rule="path-gcv").fit(statistics)
+    np.testing.assert_allclose(
+        model.coef_, st.StoppedRegressorCV(rule="path-gcv").fit(X, y).coef_, rtol=1e-8
+    )
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="cannot be divided into folds"):
+        st.StoppedRegressorCV(cv=5).fit(statistics)
+    with pytest.raises(ValueError, match="holds its own response"):
+        st.StoppedRegressor().fit(statistics, y)
+    with pytest.raises(TypeError, match="no rows to predict"):
+        model.predict(statistics)
+
+
+def test_sums_of_many_begin_with_zero():
+    X, y = data()
+    parts = [
+        Statistics.of(X[rows], y[rows]) for rows in (slice(50), slice(50, 90), slice(90, None))
+    ]
+    assert_same(sum(parts), Statistics.of(X, y))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + parts[0]
+
+
+def test_the_first_rows_may_be_unlike_all_others(rng):
+    X = rng.standard_normal((20_000, 3)) + 1e6
+    X[:64] = 0
+    y = X @ [1.0, 2.0, 3.0]
+    whole = st.Statistics.of(X, y)
+    parts = sum(st.Statistics.of(X[k : k + 1000], y[k : k + 1000]) for k in range(0, 20_000, 1000))
+    np.testing.assert_allclose(whole.gram, parts.gram, rtol=1e-13)
+    np.testing.assert_allclose(whole.cross, parts.cross, rtol=1e-12)
+
+
+def test_columns_of_a_data_frame_are_told_apart(rng):
+    pandas = pytest.importorskip("pandas")
+    frame, y = (
+        pandas.DataFrame(rng.standard_normal((30, 3)), columns=list("abc")),
+        rng.standard_normal(30),
+    )
+    seen = Statistics.of(frame, y)
+    assert seen.names == st.summarise(frame, y).names == ("a", "b", "c")
+    assert seen.update(frame, y).n_rows == 60
+    for other in (frame[list("cba")], frame.rename(columns={"a": "d"})):
+        with pytest.raises(ValueError, match="different features"):
+            seen.update(other, y)
+    assert Statistics.of(frame.set_axis(range(3), axis=1), y).names is None
+    assert Statistics.of(frame.set_axis(list("aab"), axis=1), y).names is None
+
+
+def test_the_first_column_out_of_range_is_named():
+    X, y = data()
+    for scale, fault in ((1e-170, "small.*underflow"), (1e170, "large.*overflow")):
+        with pytest.raises(ValueError, match=f"X is too {fault}, first in column 2"):
+            Statistics.of(X * [1, 1, scale, scale], y)
+    flags = np.column_stack([X[:, 0] > 0, np.ones(len(X), bool)])  # a constant column is no fault
+    assert st.decompose(Statistics.of(flags, y)).rank == 1
