@@ -162,7 +162,7 @@ def test_errors_of_data_are_one_line_and_exit_1(houses, line, words):
         ("", "say which column to predict. The columns are size, town, price, cheap."),
         ("-t a -t b", "give one target at a time"),
         ("-t price -m nestrov-flow", 'did you mean "nesterov-flow"'),
-        ("-t price -m ridge:friction=3", "friction"),
+        ("-t price -m ridge:friction=3", "Its parameters: none"),
         ("-t price -m nesterov-flow:friction=-1", "friction must be"),
         ("-t price -m 'system(1)'", "there is no method, schedule or rule 'system'"),
         ("-t price --rule loocv", 'did you mean "loo"'),

@@ -95,6 +95,17 @@ def test_classifiers_predict_the_same(tmp_path, data, labels):
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), rtol=1e-6)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_logistic_regression_predicts_the_same(tmp_path, data, count):
+    X, y = data
+    labels = np.digitize(y, np.quantile(y, np.arange(1, count) / count))
+    model = st.StoppedLogisticRegression(stop=30).fit(X, labels)
+    loaded = roundtrip(model, tmp_path)
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-10)
+    np.testing.assert_allclose(clone(loaded).fit(X, labels).coef_, model.coef_, rtol=1e-9)
+    np.testing.assert_allclose(st.to_sklearn(model).predict_proba(X), model.predict_proba(X))
+
+
 def test_a_pipeline_of_a_table_is_loaded_as_one(tmp_path, table):
     preparation = st.TablePreparation(na=[-999], categories=2, kinds={"when": "%d/%m/%Y"})
     fit = st.fit_table(table, "y", preparation=preparation)

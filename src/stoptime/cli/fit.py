@@ -24,7 +24,7 @@ HELP_CLASSIFY = "Take the target as classes or as numbers; text and two values a
 HELP_COMPARE = "Compare with ridge, least squares and a constant on left-out rows."
 HELP_PREDICTIONS = "Write predictions to this csv, tsv or parquet file; - is standard output."
 HELP_METHOD = (
-    "ridge, gradient-flow, nesterov-flow, nesterov:friction=5, or a call such as "
+    "ridge, gradient-flow, accelerated-flow, nesterov:friction=5, or a call such as "
     "Averaged(Nesterov()); repeat it to choose the best one. An unknown name lists all methods."
 )
 HELP_RULE = (

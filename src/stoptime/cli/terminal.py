@@ -41,7 +41,9 @@ def parsed(option: str, word: str) -> Any:
         name, _, rest = word.partition(":")
         found = get(name)
         pairs = [pair.partition("=") for pair in filter(None, rest.split(","))]
-        return type(found)(**{key: _literal(value) for key, _, value in pairs}) if pairs else found
+        given = {key: _literal(value) for key, _, value in pairs}
+        # methods explain which parameters they have
+        return getattr(found, "with_params", type(found))(**given) if given else found
     except (SyntaxError, TypeError, ValueError) as error:
         raise bad(option, str(error)) from None
 

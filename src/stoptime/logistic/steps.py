@@ -67,7 +67,7 @@ class Steps:
         slope *= self.iteration.epsilon
         if self.vanishing_decay:
             # a few steps later than c/t², so that the first step does not overshoot
-            c, order = self.vanishing_decay, self.iteration.order
+            c, order = self.vanishing_decay, self.iteration.time_power
             pull = c / (self.k + c ** (1 / order)) ** order
             slope[..., :-1] += pull * ahead[..., :-1]
         if self.decoupled:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier
 from stoptime.estimators.linear import StoppedRegressor
+from stoptime.estimators.logistic import StoppedLogisticRegression
 from stoptime.methods.base import Method
 from stoptime.methods.registry import as_content, from_content
 from stoptime.support.arrays import Array, Floats, on_host
@@ -91,9 +92,18 @@ class SavedClassifier(ClassifierMixin, _Saved):
     classes_: NDArray[Any]
     slope_: float | None
 
+    def __init__(
+        self, method: str | Method = "nesterov-flow", stop: Any = None, logistic: bool = False
+    ) -> None:
+        super().__init__(method, stop)
+        self.logistic = logistic
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit new rows by the same method, at the same stop."""
-        return self._refit(StoppedClassifier(self.method, self.stop).fit(X, y, sample_weight))
+        model: Any = StoppedClassifier(self.method, self.stop)
+        if self.logistic:
+            model = StoppedLogisticRegression(self.method, int(self.stop))
+        return self._refit(model.fit(X, y, sample_weight))
 
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n,) for two classes, else (n, n_classes)."""
@@ -134,8 +144,11 @@ def content_of(model: Any) -> dict[str, Any]:
     stops = [one if np.isfinite(one) else "inf" for one in np.ravel(model.stop_).tolist()]
     classes = None
     if hasattr(model, "classes_"):
-        slope = None if model.slope_ is None else float(model.slope_)
-        classes = {"labels": model.classes_.tolist(), "slope": slope}
+        # the decision values of logistic regression are logits, with the slope one
+        logistic = getattr(model, "logistic", not hasattr(model, "slope_"))
+        slope = getattr(model, "slope_", 1.0)
+        slope = None if slope is None else float(slope)
+        classes = {"labels": model.classes_.tolist(), "slope": slope, "logistic": logistic}
     return {
         "method": as_content(model.method_),
         "stop": stops if np.ndim(model.stop_) else stops[0],
@@ -153,7 +166,9 @@ def estimator_of(content: dict[str, Any]) -> SavedRegressor | SavedClassifier:
     stop: Any = np.array([float(one) for one in np.ravel(content["stop"])])
     stop = stop if isinstance(content["stop"], list) else float(stop[0])
     classes = content["classes"]
-    model: Any = SavedRegressor(method, stop) if classes is None else SavedClassifier(method, stop)
+    model: Any = SavedRegressor(method, stop)
+    if classes is not None:
+        model = SavedClassifier(method, stop, bool(classes["logistic"]))
     model.method_ = method
     model.stop_ = stop
     model.coef_ = np.array(content["coef"], dtype=np.float64)
