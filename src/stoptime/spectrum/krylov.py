@@ -10,7 +10,7 @@ Ritz values and Ritz vectors replace eigenvalues and eigenvectors. Every target 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -77,7 +77,6 @@ class KrylovData(SampleData):
     options: KrylovOptions = KrylovOptions()
     # largest length of the image of a unit vector that may be rounding of the means
     least: float | None = None
-    _probed: dict[Any, Density] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:  # type: ignore[override]
@@ -152,6 +151,11 @@ class KrylovData(SampleData):
         if self.least is not None:
             return self.least
         return 8 * EPS * float(np.linalg.norm(self.sample.means[0]))
+
+    @cached_property
+    def _probed(self) -> dict[Any, Density]:
+        """Densities that were estimated, by their goals and the number of probes."""
+        return {}
 
     @cached_property
     def _runs(self) -> list[GolubKahan]:
