@@ -42,8 +42,8 @@ def main() -> None:
             pq.write_table(table, folder / f"day-{day}.parquet")
 
         chunks = st.Chunks.parquet(folder, "sales", rows=20_000)
-        # After Ctrl-C a second call resumes from the checkpoint.
-        seen = st.summarise(chunks, checkpoint=folder / "seen.npz", verbose=True)
+        seen = st.summarise(chunks, verbose=True)
+        seen.save(folder / "seen.npz")
         print(f"three days in one pass: {seen}")
 
         X, y = rows(3, n)

@@ -179,7 +179,7 @@ def data(draw, kinds: list[str] = KINDS, least_rows: int = 1) -> Generated:
     for name in names:
         columns.append(_column(name, columns, n, rng))
     base = np.column_stack(columns)
-    powers = [0.0, 0.0, 0.0, *rng.uniform(-10, 10, 2), *rng.uniform(-150, 150, 2)]
+    powers = [0.0, 0.0, 0.0, *rng.uniform(-10, 10, 2), *rng.uniform(-60, 60, 2)]
     scales = tuple(draw(some.sampled_from(powers)) for _ in range(2))
     offset = draw(_often([0.0], [1.0, 1e3, 1e6, -1e8]))
     spread = draw(_often([0.0], [1.0, 6.0, 30.0]))  # of columns, in powers of ten

@@ -169,6 +169,16 @@ def test_nobody_is_told_of_a_solver_that_they_did_not_choose(data, monkeypatch):
         st.decompose(sparse.csr_array(X), y, solver="gram")
 
 
+def test_all_eigenvalues_of_a_small_operator_are_computed_where_they_are_needed(rng):
+    X = rng.standard_normal((30, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-6]
+    y = rng.standard_normal(30)
+    assert st.Problem.of(aslinearoperator(X), y, "ridge").spectrum.rank == 5
+    right = st.path(X, y, "spectral-cutoff", [1, 3]).coef
+    np.testing.assert_allclose(
+        st.path(aslinearoperator(X), y, "spectral-cutoff", [1, 3]).coef, right, rtol=1e-9
+    )
+
+
 def test_columns_of_a_standard_form_are_not_called_columns_of_x(data):
     X, y = data
     bands = st.Bands(np.arange(8), [1e-20, *np.ones(7)])

@@ -43,6 +43,9 @@ class Accuracy(Protocol):
     def reaches(self, method: Method, stops: Array) -> bool:
         """Tell whether the path of a method is accurate at all these stops."""
 
+    def last(self, method: Filter) -> float:
+        """Return the stop at which a method has the largest gain that is accurate."""
+
 
 @dataclass(frozen=True)
 class Rounding:
@@ -92,6 +95,15 @@ class Rounding:
         """Tell whether the largest gain is within the tolerance."""
         gain = np.max(largest_gain(method, stops), initial=0)
         return bool(np.isinf(self.gain) or gain <= self.gain)
+
+    def last(self, method: Filter) -> float:
+        """Return the stop of the largest gain."""
+        return stop_of_gain(method, self.gain)
+
+
+def stop_of_gain(method: Filter, gain: float) -> float:
+    """Return the stop at which a method has this gain."""
+    return float(gain ** (1 / method.time_power) / method.pace)
 
 
 def largest_gain(method: Method, stops: ArrayLike) -> Any:

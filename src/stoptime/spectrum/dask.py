@@ -84,8 +84,11 @@ class DaskRows(Source):
 
     def _lazy(self) -> list[tuple[Any, Any, Any]]:
         """Return the parts of every block, not yet computed."""
-        X, y = (part.to_delayed().ravel() for part in (self.X, self.y))
-        weight = [None] * len(X) if self.weight is None else self.weight.to_delayed()
+        # graphs as they are: what X and y have in common is then computed once
+        X, y = (part.to_delayed(optimize_graph=False).ravel() for part in (self.X, self.y))
+        weight: Any = [None] * len(X)
+        if self.weight is not None:
+            weight = self.weight.to_delayed(optimize_graph=False)
         return list(zip(X, y, weight, strict=True))
 
 

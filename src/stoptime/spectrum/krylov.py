@@ -10,7 +10,7 @@ Ritz values and Ritz vectors replace eigenvalues and eigenvectors. Every target 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -77,7 +77,6 @@ class KrylovData(SampleData):
     options: KrylovOptions = KrylovOptions()
     # largest length of the image of a unit vector that may be rounding of the means
     least: float | None = None
-    _probed: dict[Any, Density] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:  # type: ignore[override]
@@ -101,11 +100,12 @@ class KrylovData(SampleData):
     @np.errstate(over="ignore", invalid="ignore")  # overflow is found in products
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
         """Return all eigenvalues if X is small or they are needed, else Krylov spaces."""
-        if want.solver == "auto" and (self.complete or (want.every and self.rows is not None)):
+        X = self.sample.X
+        possible = min(X.shape) <= LARGEST and (X.can_be_read or X.can_be_copied)
+        chosen = want.solver in {"gram", "svd"}
+        if possible and (chosen or (want.solver == "auto" and (self.complete or want.every))):
             return self._whole.spectrum(want)
-        if want.solver in {"gram", "svd"}:
-            if min(self.sample.shape) <= LARGEST:
-                return self._whole.spectrum(want)
+        if chosen:
             raise ValueError(
                 f'solver="{want.solver}" computes all eigenvalues, which X has too many rows and '
                 f'columns for (at most {LARGEST}): use solver="krylov" with a finite stop.'
@@ -120,15 +120,14 @@ class KrylovData(SampleData):
     def _searched(self, want: Want) -> Spectrum:
         """Return Krylov spaces up to t√L = 30, or tL = 100, or as far as memory allows."""
         goals = tuple(self._first_goal(method) for method in want.search)
-        while True:
+        for _ in range(30):
             try:
                 return self._grown(replace(want, goals=goals))
             except ReachError:
                 # the memory is used up before the horizon: end the search at half of it
                 halved = [(m, stop // 2 if m.whole_stops else stop / 2) for m, stop in goals]
-                if max(stop for _, stop in halved) * 2**30 < self._first_goal(goals[0].method).stop:
-                    raise
                 goals = tuple(Goal(*goal) for goal in halved)
+        return self._grown(replace(want, goals=goals))
 
     def _first_goal(self, method: Method) -> Goal:
         """Return the stop at which the search first ends."""
@@ -152,6 +151,11 @@ class KrylovData(SampleData):
         if self.least is not None:
             return self.least
         return 8 * EPS * float(np.linalg.norm(self.sample.means[0]))
+
+    @cached_property
+    def _probed(self) -> dict[Any, Density]:
+        """Densities that were estimated, by their goals and the number of probes."""
+        return {}
 
     @cached_property
     def _runs(self) -> list[GolubKahan]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.recurrence import Iteration
-from stoptime.spectrum.accuracy import SAFETY
+from stoptime.spectrum.accuracy import SAFETY, stop_of_gain
 from stoptime.support.arrays import EPS, Array
 
 LEAST_DISTANCE = 1e-6  # times the largest eigenvalue: distance of grid points to Ritz values
@@ -189,3 +189,7 @@ class Krylov:
         """Tell whether errors are small enough."""
         # tol holds at the largest stop; a few times as much is allowed at the others
         return bool(np.all(errors <= 10 * self.tol))
+
+    def last(self, method: Filter) -> float:
+        """Return the stop of the largest gain."""
+        return stop_of_gain(method, self.gain)

@@ -62,7 +62,7 @@ def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Arra
 def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     """Return stops from the first at which something is learned to where all is learned."""
     unit = float(spectrum.eigenvalues[-1]) ** (-1 / method.time_power)
-    reach = np.inf if spectrum.has_limit else spectrum.accuracy.gain ** (1 / method.time_power)
+    reach = np.inf if spectrum.has_limit else spectrum.accuracy.last(method)
     if method.scale_free and not method.oscillates:
         between = unit * unit_stops(method, depth_of(spectrum))
         between = between[: max(int(np.searchsorted(between, reach)), FEWEST_GRID_STOPS)]
@@ -136,7 +136,7 @@ def _whole_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     first = max(FIRST_STOP_PHASE / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
     last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
     if not spectrum.has_limit:
-        last = min(last, spectrum.accuracy.gain**power / method.pace)
+        last = min(last, spectrum.accuracy.last(method))
     last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
     first = min(first, last)  # with decay, eigenvalues far below it are never learned
     if size is None:
