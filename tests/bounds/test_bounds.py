@@ -152,7 +152,7 @@ def test_heavy_ball_with_equal_eigenvalues_is_ridge():
 @pytest.mark.parametrize("kappa", [1.3, 10.0])
 def test_random_spectra_do_not_refute_the_heavy_ball(kappa):
     """Bayes risk over that of the best ridge on random spectra, at the best of many stops."""
-    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=1e-3)
     rng = np.random.default_rng(4)
     stops = np.linspace(0.0, 12, 801)[:, None]
     worst = 1.0
@@ -220,15 +220,16 @@ def hardest_of_few(kappa):
 # Up to about 1.41 the hardest problem has one best stop, which moves with it, then it has two.
 @pytest.mark.parametrize("kappa", [1.01, 1.3, 1.46])
 def test_heavy_ball_with_similar_eigenvalues(kappa):
-    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
-    assert found.width <= 1.1e-4
+    width = 1e-4 if kappa == 1.46 else 1e-3
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=width)
+    assert found.width <= width * found.upper
     assert found.lower - 1e-9 <= hardest_of_few(kappa) <= found.upper
 
 
 def test_heavy_ball_with_almost_equal_eigenvalues():
-    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1 + 1e-9)
+    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1 + 1e-9, tolerance=1e-3)
     assert found.lower == 1.0
-    assert found.width <= 1e-4
+    assert found.width <= 1e-3
 
 
 # --- parameter error ------------------------------------------------------------------------------
