@@ -99,7 +99,9 @@ def check_file(folder: Path, name: str, pickled: Any) -> None:
     for key in ("coef", "intercept"):
         equal(f"{key} of {name}", getattr(pickled, f"{key}_"), fitted[key])
         # a file holds numbers in double precision, whatever they were fitted in
-        equal(f"{key} in the file of {name}", getattr(loaded, f"{key}_"), fitted[key] * np.float64(1))
+        equal(
+            f"{key} in the file of {name}", getattr(loaded, f"{key}_"), fitted[key] * np.float64(1)
+        )
     for found in (loaded.stop_, pickled.stop_):
         equal(f"stop of {name}", found, fitted["stop"])
     again = file.with_suffix(".again")
