@@ -1,59 +1,57 @@
-"""Draw the picture of the README, light and dark: left-out errors, and risks against ridge."""
+"""Draw the picture of the README, light and dark: kernels on tables, and risks against ridge."""
 
+import json
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_diabetes
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import stoptime as st
 from stoptime.show import plots
 
+ROOT = Path(__file__).parent.parent
 METHODS = (*st.FAMILY, st.AcceleratedFlow())
-
-
-def look(method):
-    """Return label and colour of a method."""
-    return plots.LABELS[method.name], plots.COLORS[method.name]
-
-
-X, y = load_diabetes(return_X_y=True)
-X = make_pipeline(PolynomialFeatures(2, include_bias=False), StandardScaler()).fit_transform(X)
-model = st.StoppedRegressorCV().fit(X, y)
 figure, (left, right) = plots.new_figure(1, 2, figsize=(10, 3.8))
 
-# left: exact leave-one-out errors, at stops of which each method learns equally much at first
-gains = np.geomspace(0.03, 3e3, 300)
-for method in METHODS:
-    label, color = look(method)
-    stops = (gains / method.gain(0.0, 1.0)) ** (1 / method.time_power)
-    errors = st.leave_one_out(X, y, method, stops).errors
-    left.plot(gains, np.sqrt(errors), color=color, linewidth=1.4, label=label)
-best = model.method_.gain(0.0, model.stop_)
-left.plot(best, np.sqrt(model.choice_.error), "o", color=look(model.method_)[1])
-left.axvline(best, color="0.2", linestyle="--", linewidth=1)
-text = f"{look(model.method_)[0]}\nstop {model.stop_:.2f} (1/penalty {best:.1f})"
-left.annotate(text, (best, 0.6), (6, 0), ("data", "axes fraction"), "offset points")
-left.set(xscale="log", ylim=(55, 63), xlabel="stop, as 1/penalty", ylabel="left-out RMSE")
-left.set_title("Exact leave-one-out error of four methods")
+# left: the study of kernels, tables of numbers with at most 3000 rows, from the best to the worst
+study = json.loads((ROOT / "benchmarks/results/kernel_study.json").read_text(encoding="utf-8"))
+models = {"stoptime": ("#D55E00", "o"), "RidgeCV": ("#0072B2", "|")}
+ratios = {name: [] for name in models}
+for table in study.values():
+    if table["classes"] or table["rows"] > 3000:
+        continue
+    errors = {
+        name: np.mean(np.concatenate([one["errors"] for one in found.values()]))
+        for name, found in table["models"].items()
+    }
+    for name, own in ratios.items():
+        own.append(np.sqrt(errors[name] / errors["gradient boosting"]))  # of mean squares
+order = np.argsort(ratios["stoptime"])
+for name, (color, marker) in models.items():
+    label = "kernels that tune themselves" if name == "stoptime" else name
+    heights = np.clip(np.array(ratios[name])[order], None, 1.6)
+    left.plot(heights, marker, color=color, markersize=6, label=label)
+left.axhline(1, color="0.2", linewidth=1)
+left.annotate("gradient boosting", (0, 1), (0, 4), textcoords="offset points", fontsize=8)
+left.set(ylim=(0, 1.65), xlabel="real tables", ylabel="error / error of gradient boosting")
+left.set_title(f"{len(order)} tables, default calls")
+left.legend(loc="lower right", fontsize=8)
 
-# right: the exact risk of each at its best stop, relative to the best ridge
+# right: the exact risk of each method at its best stop, relative to the best ridge
 decays = np.linspace(0, 3, 16)
 problem = {"eigenvalues": 1 / np.arange(1, 151.0), "noise": 0.25, "n_samples": 300}
 for method in METHODS:
-    label, color = look(method)
-    ratios = [
+    inflations = [
         st.inflation(method, signal=st.power_signal(decay), target="prediction", **problem).ratio
         for decay in decays
     ]
-    right.plot(decays, ratios, color=color, linewidth=1.6, label=label)
+    color = plots.COLORS[method.name]
+    right.plot(decays, inflations, color=color, linewidth=1.6, label=plots.LABELS[method.name])
 right.set(ylim=(0, 1.25), ylabel="risk / risk of the best ridge")
 right.set_xlabel("b: squared coefficients are i⁻ᵇ along direction i")
 right.set_title("Exact risk as the signal leans to leading directions")
 right.legend(loc="lower left", fontsize=8)
 
-folder = Path(__file__).parent.parent / "docs" / "_static"
+folder = ROOT / "docs" / "_static"
 figure.savefig(folder / "readme.png", dpi=110)
 plots.darken(figure)
 figure.savefig(folder / "readme-dark.png", dpi=110)

@@ -263,16 +263,3 @@ def test_a_failure_shows_in_the_exit_status(folder, monkeypatch):
     monkeypatch.setattr(command, "measured", lambda *_: failed)
     assert command.main(["--quick"]) == 1
     assert (folder / "real_data_quick.json").exists()
-
-
-def test_the_readme_quotes_the_published_speed():
-    """Small data, on which both take milliseconds, are told apart from the others."""
-    run = cells.load(command.RESULTS / "real_data.json")
-    known = [cell for cell in run.cells if not cell.failed]
-    slow = [cell for cell in known if min(cell.seconds[cells.PEER]) > 0.03]
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    assert f"speed on {len(known)} problems" in text
-    for some in (known, slow):
-        ratios = np.array([cell.times_as_fast() for cell in some])
-        assert f"{np.median(ratios):.1f} times" in text
-        assert f"{100 * np.mean(ratios >= 1):.0f} %" in text

@@ -47,12 +47,12 @@ def test_ridge_equals_scikit_learn(diabetes, rng):
     np.testing.assert_allclose(model.predict(X), peer.predict(X), rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["ridge", "gradient-flow", "nesterov-flow"])
+@pytest.mark.parametrize("name", ["ridge", "gradient-flow", "accelerated-flow"])
 def test_default_stop_is_the_calibrated_oracle(diabetes, name):
     model = st.StoppedRegressor(name).fit(*diabetes)
     assert model.oracle_.penalty == st.estimate_oracle(st.decompose(*diabetes)).penalty
     assert model.stop_ == st.equivalent_stop(name, model.oracle_.penalty)
-    tau = {"ridge": 1, "gradient-flow": 0.45711, "nesterov-flow": 1.75535}[name]
+    tau = {"ridge": 1, "gradient-flow": 0.45711, "accelerated-flow": 1.75535}[name]
     order = st.METHODS[name].time_power
     assert model.stop_ * model.oracle_.penalty ** (1 / order) == pytest.approx(tau, abs=1e-5)
 

@@ -191,7 +191,7 @@ def test_near_zero_the_path_is_least_squares_with_a_qth_of_the_curvature():
 @pytest.mark.parametrize("method", [st.Nesterov(0.1), st.GradientDescent(0.1)])
 def test_a_vanishing_decay_lets_the_run_follow_ridge(method):
     c, stop = 16.0, 400
-    here = c / (0.1 * stop**method.order)
+    here = c / (0.1 * stop**method.time_power)
     ridges = []
     for penalty in here * np.geomspace(0.5, 2, 9):
         # two classes: a penalty on both logits is twice the one on their difference

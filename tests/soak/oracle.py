@@ -86,7 +86,7 @@ def shrinkage(method: st.Method, s, t):  # noqa: C901, PLR0911 - one formula for
     if isinstance(method, st.IteratedRidge):
         return (1 + t * s / method.times) ** -method.times
     if isinstance(method, st.Butterworth):
-        return 1 / (1 + (t * s) ** method.degree)
+        return 1 / (1 + (t * s) ** method.order)
     if isinstance(method, st.CriticalFlow):
         return (1 + t * mp.sqrt(s)) * mp.exp(-t * mp.sqrt(s))
     if isinstance(method, st.AcceleratedFlow):
@@ -131,7 +131,7 @@ def gain(method: st.Method, s, t):  # noqa: C901, PLR0911 - one limit for each m
         with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), t * s)):
             return (1 - shrinkage(method, s, t)) / s
     if isinstance(method, st.Butterworth):
-        return 1 / (1 + (t * s) ** method.degree)
+        return 1 / (1 + (t * s) ** method.order)
     if isinstance(method, st.CriticalFlow):
         return t**2 / 2
     if isinstance(method, st.AcceleratedFlow):
@@ -207,7 +207,8 @@ def coefficients(data: Exact, method: st.Method, stop: float, cut: float) -> lis
 
 def too_long(method, stop: float, largest) -> bool:
     """Tell whether there are more iterations, or more swings, than are followed here."""
-    if not method.oscillates or isinstance(method, st.GradientDescent) or np.isinf(stop):
+    smooth = isinstance(method, st.Filter) and not method.oscillates
+    if smooth or isinstance(method, st.GradientDescent) or np.isinf(stop):
         return False
     if isinstance(method, st.Iteration):
         return stop > MOST_ITERATIONS

@@ -365,7 +365,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 some = training.data(kernel, index, self._prepared)
             rule: Rule = search.rule if is_compared else LeaveOneOut()
             if splits is not None:
-                rule = self._rule(_restricted(splits, own, data.n_rows))
+                rule = self._rule(_restricted(splits, own, data.shape[0]))
             grouping = None if groups is None else groups[own]
             return replace(search, rule=rule, verbose=False).best(some, grouping)
 

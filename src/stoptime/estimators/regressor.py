@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from stoptime.stopping.comparison import Searched
 
 
-def _unpacked(X: Any) -> Any:
-    """Return a data frame of sparse columns as a sparse matrix, and any other data as they are."""
-    frame = type(X).__module__.split(".")[0] == "pandas" and hasattr(X, "columns")
-    return X.sparse.to_coo().tocsr() if frame and hasattr(X, "sparse") else X
-
-
 class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
     """Predictions from ``coef_`` and ``intercept_``."""
 
@@ -47,7 +41,6 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """Validate data, once, and store the number and the names of their columns."""
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        X = _unpacked(X)
         options = array_options(X)
         if options is not None:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
@@ -62,7 +55,6 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
 
     def _opened_rows(self, X: Any) -> NewRows:
         """Open new rows; raise a ValueError if their columns are not those of the fit."""
-        X = _unpacked(X)
         rows = open_rows(X, self.coef_, partial(validate_data, self, reset=False))
         p = rows.X.shape[1]
         if p != self.n_features_in_:

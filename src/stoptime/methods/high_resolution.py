@@ -102,6 +102,13 @@ class HighResolutionFlow(Filter):
         """Return stiffness, ω² and a."""
         epsilon, mu = self._parameters
         half = np.sqrt(epsilon) * s / 2
+        with np.errstate(over="ignore"):
+            overflows = np.isinf(half * half).any()
+        if overflows:
+            raise ValueError(
+                f"step must be so small that step·s² does not overflow; got step={epsilon:g} for "
+                f"eigenvalues up to {s.max():.3g}."
+            )
         # differences first: near critical damping ω² is small
         return (1 + self._root) * s, (s - mu) - half * half, np.sqrt(mu) + half
 

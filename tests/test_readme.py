@@ -1,0 +1,67 @@
+"""The numbers of the README are those of the stored results."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import kernel_study
+from benchmarks.real_data import cells
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+TEXT = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
+def stored(name):
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+def kernel_ratios():
+    """Return RMSE over that of gradient boosting, for every table of numbers up to 3000 rows."""
+    tables = stored("kernel_study.json").values()
+    few = [one for one in tables if not one["classes"] and one["rows"] <= 3000]
+    return np.array([kernel_study.ratio(one, "stoptime", "gradient boosting") for one in few])
+
+
+def test_kernels():
+    ratios = kernel_ratios()
+    mean = kernel_study.geometric_mean(list(ratios))
+    assert f"On {len(ratios)} real tables" in TEXT
+    assert f"{mean:.2f} times that of default gradient boosting" in TEXT
+    assert f"better on {np.count_nonzero(ratios < 1)}" in TEXT
+    assert f"{ratios.max():.2f} times on the worst" in TEXT
+
+
+def test_cross_entropy():
+    page = (ROOT / "docs" / "logistic.md").read_text(encoding="utf-8")
+    found = re.search(
+        r"By default the log loss is ([\d.]+) times the peer's in the geometric mean, ([\d.]+) "
+        r"times at most.*? The fit is ([\d.]+) times as fast in the median",
+        page,
+    )
+    sets = re.search(r"On (\d+) data sets, beside", page)[1]
+    ratio, worst, speed = found.groups()
+    assert f"{float(ratio):.2f} times that of `LogisticRegressionCV` on {sets} data sets" in TEXT
+    assert f"{float(worst):.2f} times on the worst" in TEXT
+    assert f"{float(speed):.0f} times as fast in the median" in TEXT
+
+
+def test_linear_models():
+    run = cells.load(RESULTS / "real_data.json")
+    ratios = np.array([cell.times_as_fast() for cell in run.cells if not cell.failed])
+    assert f"Speed on {len(ratios)} problems: {np.median(ratios):.1f} times that of" in TEXT
+    assert f"at least as fast on {100 * np.mean(ratios >= 1):.0f} %" in TEXT
+
+
+def test_first_screen():
+    words = (ROOT / "README.md").read_text(encoding="utf-8").split()
+    assert len(words) <= 720
+    assert TEXT.index("```python") < TEXT.index("## When it helps")
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(((?!http)[^)#]+)\)", TEXT))
+def test_links_lead_to_files(link):
+    assert (ROOT / link).exists()
