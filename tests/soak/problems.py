@@ -206,7 +206,7 @@ def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # n
     step = draw(some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale]))
     if name == "accelerated-flow":
         return st.AcceleratedFlow(
-            draw(some.sampled_from([3.0, 3.0, 1e-4, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]))
+            draw(some.sampled_from([3.0, 3.0, 1e-3, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]))
         )
     if name == "heavy-ball-flow":
         dampings = ["critical", root, 0.1 * root, 1e-6 * root, 30 * root]

@@ -81,6 +81,7 @@ class Rounding:
         steepest = max(slopes)
         return self.tolerance / steepest if steepest > 0 else np.inf
 
+    @np.errstate(over="ignore")  # an error that overflows is large
     def errors(self, method: Method, stops: Array) -> Array:
         """Return the sum of the three terms, times a factor of safety."""
         gain = np.asarray(largest_gain(method, stops), np.float64)

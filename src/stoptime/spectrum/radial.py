@@ -36,8 +36,7 @@ def distances(rows: Any, others: Any, order: Order) -> Any:
     if sparse.issparse(rows) or sparse.issparse(others):
         return (manhattan_distances if order == 1 else euclidean_distances)(rows, others)
     if order == 2:
-        squares = _squares(rows, others)
-        return array_namespace(squares).sqrt(array_namespace(squares).clip(squares, 0, None))
+        return array_namespace(rows).sqrt(_squares(rows, others))
     if isinstance(rows, np.ndarray):
         return cdist(rows, others, "cityblock")
     if array_namespace(rows).__name__.endswith("torch"):
@@ -49,7 +48,7 @@ def distances(rows: Any, others: Any, order: Order) -> Any:
 
 
 def _squares(rows: Any, others: Any) -> Any:
-    """Return squared Euclidean distances, up to rounding, which may be negative."""
+    """Return squared Euclidean distances, up to rounding."""
     # one product of matrices in place of many differences; columns are centred beforehand, so that
     # little cancels
     xp = array_namespace(rows)
@@ -58,7 +57,8 @@ def _squares(rows: Any, others: Any) -> Any:
     squares += xp.sum(others * others, axis=1)
     if others is rows:  # exactly zero, which rounding is not
         squares[range(len(rows)), range(len(rows))] = 0
-    return squares
+    # rounding may leave a negative number, whose exponential would overflow for large rows
+    return xp.clip(squares, 0, None)
 
 
 @dataclass(frozen=True, eq=False)
