@@ -43,7 +43,7 @@ def default_call(n: int) -> dict[str, Any]:
     """Time kernel, width, method and stop together."""
     X, y = problem(n, 20)
     spent, model = seconds(lambda: st.StoppedKernelRegressorCV().fit(X, y))
-    factored, _ = seconds(lambda: np.linalg.eigh(model._searched.data.X))
+    factored, _ = seconds(lambda: np.linalg.eigh(model._searched.data.rows.X.matrix()))
     tried = sum(one.n_rows == n for one in model.candidates_)
     return {
         "case": f"default call, {n} rows",

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.ladder import RUNG, Ladder
 from stoptime.left_out.residuals import Look
-from stoptime.left_out.routes import with_ends
+from stoptime.left_out.routes import between_ends, with_ends
 from stoptime.left_out.span import (
     SERVED,
     UNLEARNED,
@@ -316,7 +316,7 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
         grid = _with_ends(problem, stops[:count])
-        errors = look.errors(with_ends(own[:, :count], grid, np.isin(grid, stops)))
+        errors = look.errors(with_ends(own[:, :count], grid, between_ends(problem.filter, grid)))
         found.append(_Curve(problem, grid, errors, [_Stage(np.inf, look)]))
     return found
 
