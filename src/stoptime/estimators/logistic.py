@@ -143,7 +143,7 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         return self._keep(rows, search(rows, get_method(self.method), stop, vanishing_decay=decay))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return logits of shape (n,) for two classes, else (n, n_classes), where coef_ is."""
+        """Return logits of shape (n,) for two classes, else (n, n_classes), on the device of the fit."""
         check_is_fitted(self)
         if is_device_array(self.coef_):
             X = alike(self.coef_, X)
@@ -233,7 +233,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     stop_ : int
         The chosen number of steps. If it was among the first two, the run has been repeated with
         smaller steps; ``method_`` has the step.
-    stops_, errors_, standard_errors_ : arrays of shape (n_iter_ + 1,)
+    stops_, errors_, standard_errors_ : arrays of shape (n_steps + 1,)
         0, 1, 2, ..., the errors of held-out rows after so many steps, and their standard errors: of
         the mean over rows for the log loss, over folds for other scorers.
     best_score_ : float
