@@ -143,7 +143,7 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         return self._keep(rows, search(rows, get_method(self.method), stop, vanishing_decay=decay))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return logits of shape (n,) for two classes, else (n, n_classes), on the device of the fit."""
+        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
         check_is_fitted(self)
         if is_device_array(self.coef_):
             X = alike(self.coef_, X)
