@@ -43,7 +43,7 @@ from stoptime.spectrum.landmarks import (
     predicted,
 )
 from stoptime.spectrum.radial import ORDERS, Columns, Radial, linear
-from stoptime.spectrum.rows import ArrayRows, sample_sizes
+from stoptime.spectrum.rows import sample_sizes
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
@@ -400,11 +400,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _with_kernel(self, data: Any, kernel: Callable[[Any, Any], Any]) -> Any:
         """Return data with another kernel."""
-        features = replace(self._features, kernel=kernel)
-        if isinstance(data, LandmarkData):
-            return data.with_kernel(kernel)
-        matrix = kernel(features.landmarks, features.landmarks)
-        return replace(data, sample=replace(data.sample, X=ArrayRows(matrix)))
+        return data.with_kernel(kernel, self._features.landmarks)
 
 
 def _to_new_rows(kernel: Any, prepare: Callable[[Any], Any], training: Any, X: Any) -> Any:

@@ -106,6 +106,10 @@ class KernelData(SampleData):
         """The rows of the kernel matrix."""
         return self.sample
 
+    def with_kernel(self, kernel: Callable[[Any, Any], Any], rows: Any) -> KernelData:
+        """Return the same data with another kernel of these rows."""
+        return replace(self, sample=replace(self.sample, X=ArrayRows(kernel(rows, rows))))
+
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
         """Diagonalise the centred, weighted kernel matrix."""
         return self._spectrum
