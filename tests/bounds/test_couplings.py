@@ -73,14 +73,6 @@ def test_couplings_in_closed_form():
         assert bounds.bias_coupling(method).lower == 1.0
 
 
-def test_variance_of_heavy_ball_flow_against_brute_force(rng):
-    a = rng.uniform(0, 3, 400_000)
-    u = np.hypot(a, rng.uniform(0, 12, 400_000))
-    ratio = ((1 - oscillation(a, u)) * (1 + u**2) / u**2) ** 2
-    upper = bounds.variance_coupling("heavy-ball-flow").upper
-    assert 0.99 * upper <= ratio.max() <= upper
-
-
 @pytest.mark.parametrize("target", ["estimation", "prediction"])
 def test_the_variance_of_a_whole_spectrum_is_coupled(target, rng):
     s = np.exp(rng.uniform(-4, 4, 40))
@@ -93,7 +85,7 @@ def test_the_variance_of_a_whole_spectrum_is_coupled(target, rng):
 
 
 def test_couplings_are_for_flows():
-    with pytest.raises(TypeError, match="for ridge and for flows"):
+    with pytest.raises(TypeError, match="certified for Ridge, GradientFlow"):
         bounds.variance_coupling(st.Nesterov(0.1))
     with pytest.raises(ValueError, match="tolerance"):
         bounds.variance_coupling("nesterov-flow", tolerance=0.0)

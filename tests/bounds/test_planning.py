@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import stoptime as st
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.iterations import HeavyBall, Nesterov, NuMethod
 from stoptime.show.plan import plan
 from stoptime.theory.search import risk_ratio
 
@@ -14,18 +14,6 @@ from stoptime.theory.search import risk_ratio
 def data(rng):
     X = rng.standard_normal((80, 20)) * np.geomspace(0.2, 1, 20)
     return X, X @ rng.standard_normal(20) / 4 + rng.standard_normal(80)
-
-
-def test_plan_is_made_of_calibrations():
-    found = plan(0.01, step=0.5)
-    assert found.run.method == Nesterov(0.5)
-    assert found.iterations == st.equivalent_stop(Nesterov(0.5), 0.01)
-    assert found.run.penalty == st.equivalent_penalty(Nesterov(0.5), found.iterations)
-    assert found.descent.method == GradientDescent(0.5)
-    assert found.descent.iterations == st.equivalent_stop(GradientDescent(0.5), 0.01)
-    assert found.safer.method == Nesterov(0.5, 5.0)
-    assert found.run.expected_inflation is None
-    assert found.speedup == found.descent.iterations / found.iterations
 
 
 def test_more_friction_costs_time_and_buys_safety():
@@ -91,19 +79,6 @@ def test_words_of_torch():
     assert plan(0.05, lr=0.1, momentum=0.9).safer is None
     assert plan(0.05, lr=0.1, friction=5).safer is None
     assert plan(0.05, method=NuMethod(0.2)).run.method == NuMethod(0.2)
-
-
-def test_table_names_every_run(data):
-    text = str(plan(X=data[0], y=data[1], lr=0.2))
-    assert [line.split(" ")[0] for line in text.splitlines()[2:]] == [
-        "nesterov",
-        "nesterov",
-        "gradient-descent",
-    ]
-    assert "friction 5" in text
-    assert "lr 0.2" in text
-    assert str(plan(0.1, method="gradient-descent", lr=0.2)).count("gradient-descent") == 1
-    assert "momentum 0.9" in str(plan(0.1, method="heavy-ball", lr=0.2, momentum=0.9))
 
 
 @pytest.mark.parametrize("lr", [0.1, 0.3, 0.5, 1.0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 
 import mpmath
@@ -11,12 +10,10 @@ import pytest
 from numpy.polynomial import chebyshev
 from scipy.optimize import linprog
 
-import stoptime as st
 from stoptime import bounds
 from stoptime.methods.conjugate_gradient import conjugate_gradients
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.optimal import OptimalIteration
-from stoptime.theory.search import risk_ratio
 
 flint = pytest.importorskip("flint")
 
@@ -111,18 +108,6 @@ def test_price_is_what_the_exchange_algorithm_finds_at_the_hardest_eigenvalues(k
     np.testing.assert_allclose(np.sqrt(x), np.sqrt(expected), atol=2e-3 * np.sqrt(condition))
 
 
-@pytest.mark.parametrize(("k", "condition"), CASES)
-def test_optimal_iterate_alternates_at_as_many_points_as_the_theorem_needs(k, condition):
-    x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)[::2]
-    method = OptimalIteration(step=1 / condition, penalty=1.0)
-    D = np.sqrt(x) * (method.shrinkage(x, k) - method.gain(x, k))
-    assert len(D) == k + 1
-    np.testing.assert_array_equal(np.sign(D), (-1.0) ** np.arange(k + 1))
-    np.testing.assert_allclose(D**2, price(k, condition).lower - 1, rtol=1e-11)
-    everywhere = angles(condition, 5001)
-    assert risk_ratio(method, everywhere, k).max() <= price(k, condition).upper * (1 + 1e-12)
-
-
 # --- no polynomial is better ----------------------------------------------------------------------
 
 
@@ -141,36 +126,6 @@ def test_two_thousand_polynomials_do_not_beat_the_price_on_the_hardest_spectrum(
         # the Bayes risk on this spectrum, over that of ridge, and so the worst direction
         assert np.all(np.average(F, weights=1 / (1 + x), axis=1) >= least)
         assert np.all(F.max(axis=1) >= least)
-
-
-@pytest.mark.parametrize(("k", "condition"), CASES)
-def test_best_filter_for_the_hardest_spectrum_has_the_price(k, condition):
-    x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)
-    # weighted least squares: each direction counts by its share of the risk of ridge
-    roots = np.sqrt(1 / (1 + x) / np.sum(1 / (1 + x)))
-    A = roots[:, None] * basis(k, condition, x)
-    coefficients = np.linalg.lstsq(A, roots * np.sqrt(x), rcond=None)[0]
-    best = 1 + np.sum((roots * np.sqrt(x) - A @ coefficients) ** 2)
-    assert best == pytest.approx(price(k, condition).lower, rel=1e-9)
-    method = OptimalIteration(step=1 / condition, penalty=1.0)
-    known = {"signal": 1.0, "noise": 1.0, "n_samples": len(x)}  # so that λ* = 1
-    attained, ridge = st.bayes_risk(method, [k, np.inf], eigenvalues=x, **known).total
-    assert attained / ridge == pytest.approx(best, rel=1e-9)
-
-
-def test_hardest_spectrum_for_prediction_repeats_small_eigenvalues_more_often():
-    k, condition = 2, 40.0
-    x = bounds.hardest_spectrum(k, largest_eigenvalue=condition)
-    copies = np.round(1e4 * x.min() / x).astype(int)
-    spectrum = np.repeat(x, copies)
-    known = {"signal": 1.0, "noise": 1.0, "n_samples": len(spectrum), "target": "prediction"}
-    method = OptimalIteration(step=1 / condition, penalty=1.0)
-    attained, ridge = st.bayes_risk(method, [k, np.inf], eigenvalues=spectrum, **known).total
-    assert attained / ridge == pytest.approx(price(k, condition).lower, rel=1e-9)
-    roots = np.sqrt(spectrum / (1 + spectrum))
-    A = roots[:, None] * basis(k, condition, spectrum)
-    left = np.linalg.lstsq(A, roots * np.sqrt(spectrum), rcond=None)[1][0]
-    assert 1 + left / np.sum(roots**2) == pytest.approx(price(k, condition).lower, rel=1e-4)
 
 
 def test_methods_that_depend_on_the_response_pay_the_price_too():
@@ -254,15 +209,3 @@ def test_eigenvalue_and_penalty_are_positive(value):
 def test_only_iterations_count_products(method):
     with pytest.raises(ValueError, match="does not count products"):
         bounds.best_guarantees(method, 3, largest_eigenvalue=1.0, penalty=0.1)
-
-
-def test_a_momentum_that_needs_the_smallest_eigenvalue_is_refused():
-    with pytest.raises(ValueError, match="needs a positive smallest eigenvalue"):
-        bounds.best_guarantees("heavy-ball", 3, largest_eigenvalue=1.0, penalty=0.1)
-
-
-def test_only_the_enclosure_needs_flint(monkeypatch):
-    monkeypatch.setitem(sys.modules, "flint", None)
-    assert len(bounds.hardest_spectrum(4)) == 9
-    with pytest.raises(ImportError, match=r"pip install \"stoptime\[certify\]\""):
-        price(1, 1.0)

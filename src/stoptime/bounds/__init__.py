@@ -21,11 +21,10 @@ from stoptime.bounds.certificates import (
     risk_inflation,
     variance_coupling,
 )
-from stoptime.bounds.friction import FrictionCurve, friction_inflation
 
 __all__ = [
-    "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "FrictionCurve", "WorkLimitError",
+    "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError",
     "best_guarantees", "bias_coupling", "conjugate_gradient_risk", "coupling_counterexample",
-    "friction_inflation", "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
+    "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
     "price_of_products", "risk_inflation", "statements", "table", "variance_coupling",
 ]  # fmt: skip

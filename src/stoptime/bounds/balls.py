@@ -1,8 +1,7 @@
 """Ball arithmetic, searches that prove a bound on a whole box, and the enclosures they return.
 
-python-flint is imported on first use. Its working precision is one setting for the whole process,
-and :func:`working_precision` holds a lock while it changes it: certificates of several threads run
-one after another. Other code that uses flint meanwhile sees the changed precision.
+The precision of python-flint is one setting for the whole process. :func:`working_precision` holds
+a lock while it changes it, so that certificates of several threads run one after another.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from flint import arb as arb  # noqa: PLC0414 - for the annotations of other modules
@@ -101,7 +102,7 @@ class AdaptiveEnclosure(Enclosure):
 
 def require_flint() -> Any:
     """Return python-flint, or say how to install it."""
-    # Balls are made by the million, so a module that is loaded is not imported again.
+    # Balls are made by the million, and looking a module up is faster than importing it again.
     loaded = sys.modules.get("flint")
     if loaded is not None:
         return loaded
@@ -173,6 +174,11 @@ class Bracket(NamedTuple):
     box: Box
 
 
+NOTHING = Bracket(0.0, 0.0, ((0.0, 0.0),))
+BracketOf = Callable[[Box], Bracket]
+Tail = Callable[[float], "arb"]
+
+
 def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
     """Bracket f² on a box, given f at the centre and the largest distance of f from that value."""
     # abs_lower is a lower bound of |f|: the square is attained even if the ball is wide.
@@ -180,9 +186,17 @@ def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
 
 
 def supremum(
-    bracket: Callable[[Box], Bracket], box: Box, *, known: Bracket, tolerance: float
+    bracket: BracketOf,
+    box: Box,
+    *,
+    known: Bracket,
+    tolerance: float,
+    enough: float = -math.inf,
 ) -> Bracket:
-    """Enclose the supremum of a function: bracketed on ``box``, at most ``known.cap`` elsewhere."""
+    """Enclose the supremum of a function: bracketed on ``box``, at most ``known.cap`` elsewhere.
+
+    The search ends at the tolerance, or as soon as the cap is low ``enough``.
+    """
     # Best first: the box with the highest cap is halved next, until that cap exceeds the largest
     # attained value by at most the tolerance (relative if the supremum exceeds 1).
     best = known
@@ -196,7 +210,7 @@ def supremum(
             heapq.heappush(queue, (-found.cap, examined + i, found))
         worst = queue[0][2]
         cap = max(worst.cap, known.cap)
-        if cap - best.attained <= tolerance * max(1.0, best.attained):
+        if cap <= max(best.attained + tolerance * max(1.0, best.attained), enough):
             return Bracket(best.attained, cap, best.box)
         # The cap outside the box is now the highest one, and halving boxes cannot lower it.
         if worst.cap < known.cap:
@@ -207,6 +221,44 @@ def supremum(
         f"The supremum is only known to lie in [{best.attained!r}, {cap!r}]; use a larger "
         f"tolerance than {tolerance:g}."
     )
+
+
+def largest_on_ray(
+    bracket: BracketOf,
+    tail: Tail,
+    *,
+    unit: float,
+    start: float,
+    tolerance: float,
+    near: Callable[[float], float],
+    known: Bracket = NOTHING,
+    last: float = math.inf,
+    enough: float = -math.inf,
+) -> Bracket:
+    """Enclose the supremum over 0 < u ≤ last of a function with its peaks at a few units.
+
+    From ``start`` on ``tail`` caps what comes later, and no value before ``near`` of an attained
+    value exceeds it, or else the cap of ``known``.
+    """
+    # The larger the value known in advance, the nearer the end of the search can be.
+    grid = np.linspace(0.0, min(5.0 * unit, last), 101)[1:].tolist()
+    best = max(known, *(bracket(((u, u),)) for u in grid), key=lambda found: found.attained)
+    first = near(best.attained)
+    end = max(start, 2 * first)
+    beyond = tail(end) if end < last else exact(0)
+    for _ in range(80):
+        if beyond < best.attained:
+            break
+        end *= 1.25
+        beyond = tail(end) if end < last else exact(0)
+    else:
+        raise WorkLimitError(
+            f"The tail beyond {end:.3g} is not proven to stay below {best.attained:.6g}: it decays "
+            "too slowly."
+        )
+    outside = best._replace(cap=max(known.cap, upward(beyond)))
+    box = ((first, min(end, last)),)
+    return supremum(bracket, box, known=outside, tolerance=tolerance, enough=enough)
 
 
 def verify(holds: Callable[[Box], bool], box: Box) -> None:

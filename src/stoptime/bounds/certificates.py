@@ -1,44 +1,36 @@
-"""The certified constants: arguments are checked here, and proofs are looked up by method."""
+"""The certified constants: arguments are checked here, and each method is led to its proof."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache, wraps
+from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
-
-from stoptime.methods.base import as_filter
+from typing import Any
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
+    AdaptiveEnclosure, Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
     working_precision,
 )  # fmt: skip
-from stoptime.bounds.filters import (  # isort: skip
-    BesselFilter, ButterworthFilter, GaussianFilter, MaternFilter, PowerFilter,
-)  # fmt: skip
-from stoptime.bounds.flows import (  # isort: skip
-    flow_bias, flow_error, flow_inflation, flow_ratio, flow_variance, ridge_error, ridge_inflation,
-    ridge_ratio,
-)  # fmt: skip
-from stoptime.bounds.heavy_ball import (  # isort: skip
-    heavy_ball_error, heavy_ball_inflation, heavy_ball_ratio, heavy_ball_variance,
-)  # fmt: skip
-from stoptime.bounds.iterates import LONGEST_LOOP, HeavyBallIterates, Iterates, loop_excess
-from stoptime.bounds.iterations import iteration_inflation, iteration_ratio
-from stoptime.methods.base import Method
+from stoptime.bounds.filters import SHAPES, shape_of
+from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation, flow_ratio
+from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
+from stoptime.bounds.iterates import PROVEN_ITERATIONS
+from stoptime.bounds.iterations import (
+    every_step_inflation,
+    iterate_guarantee,
+    step_inflation,
+    step_ratio,
+)
+from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FLOW_TOLERANCE = 1e-10
-ITERATION_TOLERANCE = 1e-4  # of heavy-ball flow too
-PLAN_TOLERANCE = 1e-5
-LARGEST_CONDITION = 1e7  # proving the constant of heavy-ball flow takes minutes there
+FLOWS: tuple[type[Method], ...] = (Ridge, *SHAPES, HeavyBallFlow)
 
 
 def risk_inflation(
@@ -112,53 +104,58 @@ def risk_inflation(
     >>> print(risk_inflation(Nesterov(step=0.01)))  # at most 1.234 for the step 0.01/λ*
     [1.2338..., 1.2339...] at stop 13
     """
-    method, proofs = _proofs_of(method)
-    if adaptive:
-        return _adaptive(method, proofs, condition_number, tolerance, (stop, largest_step))
-    if largest_step is not None and (not proofs.by_step or method.is_tuned):
-        raise ValueError('largest_step is for iterations with step="auto" only.')
-    argument: float | None = None
-    if proofs.by_condition_number:
-        if stop is not None:
-            name = type(method).__name__
-            raise ValueError(f"{name} takes no stop: its best stop depends on the problem.")
-        argument = _checked_condition_number(condition_number)
-    elif condition_number is not None:
+    found = _certified(method, (*FLOWS, *PROVEN_ITERATIONS))
+    any_step = isinstance(found, PROVEN_ITERATIONS) and not found.is_tuned
+    if condition_number is not None and not isinstance(found, HeavyBallFlow):
         raise ValueError("condition_number is for HeavyBallFlow only.")
-    elif proofs.by_step:
-        argument = _checked_step_or_stop(method, largest_step, stop)
-    elif stop is not None:
-        argument = positive_number("stop", stop)
-    width = positive_number("tolerance", proofs.tolerance if tolerance is None else tolerance)
-    return _proven(proofs.inflation, *proofs.filter(method), argument, width)
-
-
-def _adaptive(
-    method: Method,
-    proofs: Proofs,
-    condition_number: float | None,
-    tolerance: float | None,
-    given: tuple[float | None, ...],
-) -> Enclosure:
-    """Enclose the ratio in which the stop may depend on the spectrum."""
-    if any(one is not None for one in given):
+    if adaptive and not (stop is None and largest_step is None):
         raise ValueError("With adaptive=True the stop depends on the spectrum: give none.")
-    if proofs.ratio is None:
-        raise ValueError(f"No adaptive constant of {method} is proven.")
-    if proofs.by_step and not method.is_tuned:
+    if largest_step is not None and not any_step:
+        raise ValueError('largest_step is for iterations with step="auto" only.')
+    if any_step and (adaptive or stop is not None):
         raise ValueError(
-            "The adaptive constant of an iteration needs a step: give the number ελ*, for example "
-            f"{type(method).__name__}(step=0.01)."
+            "The constant of a stop, and the adaptive one, needs a step: give the number ελ*, for "
+            f"example {type(found).__name__}(step=0.01)."
         )
-    argument = None
-    if proofs.by_condition_number:
-        argument = _checked_condition_number(condition_number)
-    elif condition_number is not None:
-        raise ValueError("condition_number is for HeavyBallFlow only.")
-    coarse = proofs.by_step or proofs.by_condition_number
-    width = 1e-3 if coarse else 1e-4
-    width = positive_number("tolerance", width if tolerance is None else tolerance)
-    return _proven(proofs.ratio, *proofs.filter(method), argument, width)
+    coarse = isinstance(found, (HeavyBallFlow, *PROVEN_ITERATIONS))
+    default = (1e-3 if coarse else 1e-4) if adaptive else (1e-4 if coarse else FLOW_TOLERANCE)
+    width = positive_number("tolerance", default if tolerance is None else tolerance)
+    if isinstance(found, HeavyBallFlow):
+        if stop is not None:
+            raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
+        return _proven(heavy_ball_inflation, _condition_number(condition_number), adaptive, width)
+    if any_step:
+        longest = None if largest_step is None else positive_number("largest_step", largest_step)
+        return _proven(every_step_inflation, found, longest, width)
+    if isinstance(found, PROVEN_ITERATIONS):
+        return _at_a_step(found, stop, adaptive, width)
+    return _of_a_flow(found, stop, adaptive, width)
+
+
+def _at_a_step(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
+    if adaptive:
+        return _proven(step_ratio, method, width)
+    k = None if stop is None else whole_number("stop", stop, least=0)
+    return _proven(step_inflation, method, k, width)
+
+
+def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
+    tau = None if stop is None else positive_number("stop", stop)
+    if isinstance(method, AcceleratedFlow) and method.friction < 2:
+        raise ValueError(
+            f"No bound exists for friction {method.friction:g} < 2: the inflation is infinite, "
+            "as the oscillation of the bias grows with the eigenvalue. Use friction ≥ 2."
+        )
+    if isinstance(method, Ridge) and adaptive:
+        return AdaptiveEnclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
+    if isinstance(method, Ridge):
+        # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
+        t = exact(1.0 if tau is None else tau)
+        value = (1 + t) ** 2 / (4 * t)
+        return Enclosure(downward(value), upward(value), float(t))
+    if adaptive:
+        return _proven(flow_ratio, shape_of(method), width)
+    return _proven(flow_inflation, shape_of(method), tau, width)
 
 
 def parameter_error(
@@ -190,13 +187,8 @@ def parameter_error(
     >>> print(parameter_error(AcceleratedFlow()))  # 49/64
     [0.765625, 0.765625] at stop 0
     """
-    method, proofs = _proofs_of(method)
-    if proofs.error is None:
-        names = ", ".join(cls.__name__ for cls, one in PROOFS.items() if one.error is not None)
-        raise TypeError(f"The parameter error is certified for {names}; got {method!r}.")
     c = positive_number("calibration", calibration)
-    width = positive_number("tolerance", FLOW_TOLERANCE if tolerance is None else tolerance)
-    return _proven(proofs.error, *proofs.filter(method), c, width)
+    return _distance(method, c, FLOW_TOLERANCE if tolerance is None else tolerance, 0)
 
 
 def variance_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) -> Enclosure:
@@ -222,7 +214,20 @@ def variance_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE
     >>> print(variance_coupling("nesterov-flow"))
     [1.38363..., 1.38363...] at stop 5.00...
     """
-    return _coupling(method, tolerance, flow_variance, heavy_ball_variance)
+    return _distance(method, 1.0, tolerance, 1)
+
+
+def _distance(method: str | Method, calibration: float, tolerance: float, shift: int) -> Enclosure:
+    """Enclose the supremum of (shift + c·φ - g)²."""
+    found = _certified(method, FLOWS)
+    width = positive_number("tolerance", tolerance)
+    if isinstance(found, Ridge):
+        # c·φ - g = (c - 1)/(1 + ts) is largest in the limit ts → 0.
+        value = (shift + exact(calibration) - 1) ** 2
+        return Enclosure(downward(value), upward(value), 0.0)
+    if isinstance(found, HeavyBallFlow):
+        return _proven(heavy_ball_error, calibration, width, shift)
+    return _proven(flow_error, shape_of(found), calibration, width, shift)
 
 
 def bias_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) -> Enclosure:
@@ -240,30 +245,16 @@ def bias_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) ->
     >>> print(bias_coupling(AcceleratedFlow(5), tolerance=1e-6))
     [18.7172..., 18.7172...] at stop 2.928...
     """
-    return _coupling(method, tolerance, flow_bias, _no_bias_coupling)
-
-
-def _coupling(
-    method: str | Method,
-    tolerance: float,
-    flow: Callable[..., Enclosure],
-    heavy_ball: Callable[..., Enclosure],
-) -> Enclosure:
-    method, proofs = _proofs_of(method)
-    if proofs.error is None:
-        raise TypeError(f"Couplings are proven for ridge and for flows; got {method!r}.")
+    found = _certified(method, FLOWS)
     width = positive_number("tolerance", tolerance)
-    if isinstance(method, Ridge):
+    if isinstance(found, Ridge):
         return Enclosure(1.0, 1.0, 0.0)
-    proof = heavy_ball if isinstance(method, HeavyBallFlow) else flow
-    return _proven(proof, *proofs.filter(method), width)
-
-
-def _no_bias_coupling(_: float) -> Enclosure:
-    raise ValueError(
-        "The bias of heavy-ball flow cannot be coupled: with little damping it oscillates like a "
-        "cosine and exceeds every multiple of ridge's bias, which falls like 1/s."
-    )
+    if isinstance(found, HeavyBallFlow):
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
+            "The bias of heavy-ball flow cannot be coupled: with little damping it oscillates like "
+            "a cosine and exceeds every multiple of ridge's bias, which falls like 1/s."
+        )
+    return _proven(flow_bias, shape_of(found), width)
 
 
 def proven_guarantee(
@@ -278,52 +269,28 @@ def proven_guarantee(
     if find_spec("flint") is None or getattr(type(method), "run", None) is not Recurrence.run:
         return None
     try:
-        return _proven(_iterate_guarantee, method, stop, penalty, eigenvalues).upper
+        return _proven(iterate_guarantee, method, stop, penalty, eigenvalues).upper
     except WorkLimitError:
         return None
 
 
-def _iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> Enclosure:
-    step = exact(method.epsilon)
-    rho = (step * exact(penalty)).sqrt()
-    reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
-    iterates = None
-    # The filter of a proof refuses parameters for which there is no closed form.
-    with suppress(KeyError, ValueError):
-        iterates = PROOFS[type(method)].filter(method)[1]
-    if iterates is not None and reach[1] <= iterates.longest:
-        found = iterates.at(stop).largest_excess(rho, reach, PLAN_TOLERANCE)
-    else:
-        steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
-        found = loop_excess(steps, rho, reach, PLAN_TOLERANCE)
-    # A plan promises no width: only the upper end is used.
-    return Enclosure(downward(1 + exact(found.attained)), upward(1 + exact(found.cap)), stop)
-
-
-class Proofs(NamedTuple):
-    """How the constants of one kind of method are proven."""
-
-    filter: Callable[[Any], tuple[Any, ...]]  # the first arguments of both proofs, by method
-    inflation: Callable[..., Enclosure]  # next arguments: stop or condition number, and tolerance
-    error: Callable[..., Enclosure] | None  # next arguments: calibration and tolerance
-    ratio: Callable[..., Enclosure] | None  # the adaptive constant; next arguments as above
-    tolerance: float = FLOW_TOLERANCE
-    by_condition_number: bool = False
-    # The argument of the inflation is a stop if the step is given, and else the largest step.
-    by_step: bool = False
-
-
-def _proofs_of(method: str | Method) -> tuple[Method, Proofs]:
+def _certified(method: str | Method, kinds: tuple[type[Method], ...]) -> Any:
+    """Return a method of one of some kinds."""
     require_flint()
     method = as_filter(get_method(method))
     # Its own oracle, ridge, has constants in closed form: no search finds a maximum of D = 0.
     if method in {IteratedRidge(times=1), Butterworth(order=1)}:
-        method = Ridge()
+        return Ridge()
+    if isinstance(method, HeavyBallFlow) and method.damping != "critical":
+        raise ValueError(
+            'The bounds hold for damping="critical", the root of the smallest eigenvalue; '
+            f"got damping={method.damping!r}."
+        )
     # The exact type counts: a subclass may have another shrinkage, to which no proof applies.
-    if type(method) not in PROOFS:
-        names = ", ".join(cls.__name__ for cls in PROOFS)
-        raise TypeError(f"Certified constants exist for {names}; got {method!r}.")
-    return method, PROOFS[type(method)]
+    if type(method) not in kinds:
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"This constant is certified for {names}; got {method!r}.")
+    return method
 
 
 @lru_cache(maxsize=256)
@@ -332,118 +299,11 @@ def _proven(proof: Callable[..., Enclosure], *arguments: Any) -> Enclosure:
         return proof(*arguments)
 
 
-def _checked_condition_number(value: float | None) -> float:
-    if value is None or not 1 <= positive_number("condition_number", value) <= LARGEST_CONDITION:
+def _condition_number(value: float | None) -> float:
+    # Beyond 1e7 the proof takes many minutes.
+    if value is None or not 1 <= positive_number("condition_number", value) <= 1e7:
         raise ValueError(
             "The bound of the heavy ball depends on the condition_number: give a number between 1 "
-            f"and {LARGEST_CONDITION:g}; got {value!r}."
+            f"and 1e7; got {value!r}."
         )
     return float(value)
-
-
-def _checked_step_or_stop(
-    method: Method, largest_step: float | None, stop: float | None
-) -> float | None:
-    if stop is None:
-        return None if largest_step is None else positive_number("largest_step", largest_step)
-    if not method.is_tuned:
-        raise ValueError("A stop needs a step: give the number ελ* as the step of the method.")
-    return whole_number("stop", stop, least=0)
-
-
-def _accelerated(proof: Callable[..., Enclosure]) -> Callable[..., Enclosure]:
-    """Return a proof that refuses frictions below 2."""
-
-    @wraps(proof)
-    def checked(found: BesselFilter, argument: float | None, tolerance: float) -> Enclosure:
-        if found.friction < 2:
-            raise ValueError(
-                f"No bound exists for friction {found.friction:g} < 2: the inflation is infinite, "
-                "as the oscillation of the bias grows with the eigenvalue. Use friction ≥ 2."
-            )
-        return proof(found, argument, tolerance)
-
-    return checked
-
-
-def _critical_damping(method: HeavyBallFlow) -> tuple[()]:
-    if method.damping != "critical":
-        raise ValueError(
-            'The bounds hold for damping="critical", the root of the smallest eigenvalue; '
-            f"got damping={method.damping!r}."
-        )
-    return ()
-
-
-def _polynomials(method: Any) -> tuple[Any, Iterates]:
-    if not method.universal_guarantee:
-        raise ValueError(
-            f"No bound of {method} is proven: it needs a constant step, friction ≥ 2 without a "
-            "constant momentum, or ν ≥ 1/2."
-        )
-    # without momentum, every iteration is gradient descent
-    kind = type(method) if method.has_momentum else GradientDescent
-    return method, POLYNOMIALS[kind](method)
-
-
-def _given_momentum(method: HeavyBall) -> tuple[HeavyBall, HeavyBallIterates]:
-    if isinstance(method.momentum, str) or not method.follows_flow:
-        raise ValueError(
-            "The constant of HeavyBall grows without bound as its momentum tends to 1: give the "
-            "momentum as a number."
-        )
-    return method, HeavyBallIterates(method.eta)
-
-
-# The powers and degrees of the polynomials of each iteration.
-POLYNOMIALS: dict[type[Method], Callable[[Any], Iterates]] = {
-    GradientDescent: lambda _: Iterates(2, 0, 0, 1.0),
-    Nesterov: lambda method: Iterates(1, 1, 1, method.friction / 2),
-    NuMethod: lambda method: Iterates(0, 2, 0, 2 * method.nu),
-}
-
-# One entry for each method with certificates.
-PROOFS: dict[type[Method], Proofs] = {
-    Ridge: Proofs(lambda _: (), ridge_inflation, ridge_error, ridge_ratio),
-    GradientFlow: Proofs(lambda _: (GaussianFilter(),), flow_inflation, flow_error, flow_ratio),
-    AcceleratedFlow: Proofs(
-        lambda method: (BesselFilter(method.friction),),
-        _accelerated(flow_inflation),
-        flow_error,
-        _accelerated(flow_ratio),
-    ),
-    CriticalFlow: Proofs(lambda _: (MaternFilter(),), flow_inflation, flow_error, flow_ratio),
-    IteratedRidge: Proofs(
-        lambda method: (PowerFilter(method.times),), flow_inflation, flow_error, flow_ratio
-    ),
-    Butterworth: Proofs(
-        lambda method: (ButterworthFilter(method.order),), flow_inflation, flow_error, flow_ratio
-    ),
-    HeavyBallFlow: Proofs(
-        _critical_damping,
-        heavy_ball_inflation,
-        heavy_ball_error,
-        heavy_ball_ratio,
-        ITERATION_TOLERANCE,
-        by_condition_number=True,
-    ),
-    HeavyBall: Proofs(
-        _given_momentum,
-        iteration_inflation,
-        None,
-        iteration_ratio,
-        ITERATION_TOLERANCE,
-        by_step=True,
-    ),
-    **dict.fromkeys(
-        POLYNOMIALS,
-        Proofs(
-            _polynomials,
-            iteration_inflation,
-            None,
-            iteration_ratio,
-            ITERATION_TOLERANCE,
-            by_step=True,
-        ),
-    ),
-}

@@ -1,11 +1,8 @@
 r"""The shrinkages of one variable u that have certified constants, as mathematical functions.
 
-All but the Butterworth filter are characteristic functions of a symmetric random variable T,
-
-.. math:: g(u) = E \cos(uT), \qquad |g| \le 1, \qquad |g''| \le E T^2, \qquad \varphi(0) = E T^2/2
-
-with φ = (1 - g)/u². So one evaluation at the centre of a cell and a few moments of T bound g on the
-whole cell, and no special function is ever evaluated on a wide ball.
+All but the Butterworth filter are characteristic functions of a symmetric random variable T, that
+is g(u) = E cos(uT). So \|g\| ≤ 1, \|g''\| ≤ E T², and one evaluation at the centre of a cell with a
+few moments of T bounds g on the whole cell: no special function is evaluated on a wide ball.
 """
 
 from __future__ import annotations
@@ -13,25 +10,33 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stoptime.bounds.balls import PRECISION, arb, ball, downward, exact, working_precision
+from stoptime.methods.base import Filter
 from stoptime.methods.butterworth import Butterworth
-from stoptime.methods.flows import AcceleratedFlow
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow
+from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.arrays import Array
 
-SERIES_TERMS = 20_000
+
+class Cell(NamedTuple):
+    """A function on a cell: its value at the centre, and balls with all values and all slopes."""
+
+    centre: arb
+    values: arb
+    slopes: arb
 
 
-class ScaleFreeFilter(ABC):
-    """A shrinkage g(u) of one variable with g(0) = 1, g'(0) = 0, and caps on its derivatives."""
+class Curve(ABC):
+    """A shrinkage g with g(0) = 1, its slope, and a cap on the size of its second derivative."""
 
-    order: ClassVar[int]
-    """2 where the stop is the scale σ of u = σ·√x, and 1 where the stop is σ²."""
-    tail_start: ClassVar[float]
-    """The first point for which :meth:`tail` may be asked."""
+    @property
+    @abstractmethod
+    def bend_cap(self) -> arb:
+        """A cap on |g''| everywhere."""
 
     @abstractmethod
     def shrinkage(self, u: arb) -> arb:
@@ -41,86 +46,74 @@ class ScaleFreeFilter(ABC):
     def slope(self, u: arb) -> arb:
         """Return g', for a thin ball u > 0."""
 
-    def tail(self, start: float) -> arb:
-        """Return an e with |g(u)| ≤ e for u ≥ start; u·|g| ≤ start·e too, unless friction < 2."""
-        # Without oscillation g falls everywhere, and u·g falls from ``tail_start`` on.
-        return self.shrinkage(exact(start))
+    def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - for curves that use them
+        """Return a cap on |g''| in a ball u, given balls with g and g' there."""
+        return self.bend_cap
 
-    @abstractmethod
+    def cell(self, u: arb, radius: arb) -> Cell:
+        """Return g around a thin ball u > 0."""
+        # Taylor's formula, twice: caps from the largest |g''| give a smaller cap on it here.
+        centre = self.shrinkage(u)
+        slope = self.slope(u)
+        bend = self.bend_cap
+        for _ in range(2):
+            slopes = ball(slope, bend * radius)
+            values = ball(centre, abs(slope) * radius + bend * radius**2 / 2)
+            bend = bend.min(self.bend(ball(u, radius), values, slopes))
+        return Cell(centre, values, slopes)
+
+
+@dataclass(frozen=True)
+class Shape(Curve):
+    """A shrinkage g(u), u² = s·t or u = t·√s, with bounds on its gain φ = (1 - g)/u².
+
+    ``gain_cap`` is at least φ, ``first_gain`` its value at the origin, and ``gain_bend`` at least
+    the size of φ''. ``tail`` may be asked from ``tail_start`` on.
+    """
+
+    method: Any
+    tail_start = 1.0
+
+    @property
+    def order(self) -> int:
+        """2 where the stop is the scale σ of u = σ·√x, and 1 where the stop is σ²."""
+        return int(self.method.time_power)
+
     def in_floats(self, u: Array) -> Array:
         """Return g at many points in floating point: for a search, never for a proof."""
+        return np.asarray(self.method.shrinkage(u**2, 1.0))
 
-    def square_tail(self, start: float) -> arb:
-        """Return a cap on u²·|g| for u ≥ start, where start is at least 3 and ``tail_start``."""
-        # Without oscillation u²·g falls from there on.
-        return exact(start) ** 2 * self.shrinkage(exact(start))
+    # Without oscillation g falls everywhere, and u·g falls from ``tail_start`` on.
+    def tail(self, start: float) -> arb:
+        """Return an e with |g(u)| ≤ e for u ≥ start; u·|g| ≤ start·e too, unless friction < 2."""
+        return self.shrinkage(exact(start))
 
     def tail_in_floats(self, start: Array) -> Array:
         """Return :meth:`tail` at many points in floating point, for a search."""
         return self.in_floats(start)
 
-    @property
-    @abstractmethod
-    def largest_bend(self) -> arb:
-        """A cap on |g''|."""
+    def square_tail(self, start: float) -> arb:
+        """Return a cap on u²·|g| for u ≥ start, where start is at least 3 and ``tail_start``."""
+        return exact(start) ** 2 * self.tail(start)
+
+    def even_moment(self, k: int) -> arb:
+        """Return E T^(2k), which bounds g and φ: the Butterworth filter has other bounds."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
-    def largest_gain(self) -> arb:
-        """A cap on φ = (1 - g)/u²."""
+    def bend_cap(self) -> arb:
+        """A cap on |g''|."""
+        return self.even_moment(1)
+
+    @property
+    def gain_cap(self) -> arb:
+        """A cap on φ."""
+        return self.even_moment(1) / 2
 
     @property
     def first_gain(self) -> arb:
         """The value of φ at the origin."""
-        return self.largest_gain
-
-    @property
-    @abstractmethod
-    def gain_bend(self) -> arb:
-        """A cap on |φ''|."""
-
-    @abstractmethod
-    def head(self, c: arb) -> float:
-        """Return a point up to which |h| ≤ |h(0)|, h = c·φ - g, or 0 if |h| grows from there."""
-
-    def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - for filters that use them
-        """Return a cap on |g''| in a ball u, given balls with g and g' there."""
-        return self.largest_bend
-
-    def cell(self, u: arb, radius: arb) -> tuple[arb, arb, arb]:
-        """Return g at the thin ball u > 0, and balls with g and g' within ``radius`` of it."""
-        # Taylor's formula, twice: caps from the largest |g''| give a smaller cap on it here.
-        centre = self.shrinkage(u)
-        slope = self.slope(u)
-        bend = self.largest_bend
-        for _ in range(2):
-            slopes = ball(slope, bend * radius)
-            values = ball(centre, abs(slope) * radius + bend * radius**2 / 2)
-            bend = bend.min(self.bend(ball(u, radius), values, slopes))
-        return centre, values, slopes
-
-    @property
-    def gain_slope(self) -> arb:
-        """The slope of -φ at the origin; it is zero where φ is smooth as an even function."""
-        return exact(0)
-
-
-class CosineFilter(ScaleFreeFilter):
-    """A shrinkage g(u) = E cos(uT), whose derivatives the moments of T bound."""
-
-    @abstractmethod
-    def even_moment(self, k: int) -> arb:
-        """Return E T^(2k)."""
-
-    @property
-    def largest_bend(self) -> arb:
-        """E T², which |g''| does not exceed."""
-        return self.even_moment(1)
-
-    @property
-    def largest_gain(self) -> arb:
-        """E T²/2, the value of φ at the origin."""
-        return self.even_moment(1) / 2
+        return self.gain_cap
 
     @property
     def gain_bend(self) -> arb:
@@ -142,100 +135,62 @@ class CosineFilter(ScaleFreeFilter):
         return max(0.0, downward(keeps_sign.min(stays_small)))
 
 
-@dataclass(frozen=True)
-class GaussianFilter(CosineFilter):
+class _Gaussian(Shape):
     """Gradient flow, g = exp(-u²): T is normal with variance 2."""
 
-    order: ClassVar[int] = 1
-    tail_start: ClassVar[float] = 1.0  # u·exp(-u²) falls from sqrt(1/2) on
-
     def even_moment(self, k: int) -> arb:
-        """Return (2k)!/k!."""
         return exact(2 * k).fac() / exact(k).fac()
 
-    def in_floats(self, u: Array) -> Array:
-        """Return g at many points in floating point, for a search."""
-        return np.asarray(np.exp(-(u**2)))
-
     def shrinkage(self, u: arb) -> arb:
-        """Return exp(-u²)."""
         return (-u * u).exp()
 
     def slope(self, u: arb) -> arb:
-        """Return -2u·exp(-u²)."""
         return -2 * u * self.shrinkage(u)
 
     def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - both follow from u
-        """Return the largest |4u² - 2|·exp(-u²)."""
         return abs((4 * u * u - 2) * (-u * u).exp()).upper()
 
 
-@dataclass(frozen=True)
-class PowerFilter(CosineFilter):
+class _Power(Shape):
     """Ridge iterated q times, g = (1 + u²/q)^(-q): T is normal with a random, gamma variance."""
 
-    times: int
-    order: ClassVar[int] = 1
-    tail_start: ClassVar[float] = 1.0  # u·g falls from u² = 1/(2 - 1/q) on
+    def in_floats(self, u: Array) -> Array:
+        # The power would multiply the rounding of 1 + u²/q by q.
+        return np.asarray(np.exp(-self.method.times * np.log1p(u**2 / self.method.times)))
 
     def even_moment(self, k: int) -> arb:
-        """Return (2k)!/k! times the moment (q)_k/q^k of the gamma distribution."""
-        gamma = exact(self.times).rising(k) / exact(self.times) ** k
-        return GaussianFilter().even_moment(k) * gamma
-
-    def in_floats(self, u: Array) -> Array:
-        """Return g at many points in floating point, for a search."""
-        return np.asarray(np.exp(-self.times * np.log1p(u**2 / self.times)))
+        times = exact(self.method.times)
+        return exact(2 * k).fac() / exact(k).fac() * times.rising(k) / times**k
 
     def shrinkage(self, u: arb) -> arb:
-        """Return (1 + u²/q)^(-q)."""
-        return (1 + u * u / self.times) ** -self.times
+        times = exact(self.method.times)
+        return (1 + u * u / times) ** -times
 
     def slope(self, u: arb) -> arb:
-        """Return -2u·(1 + u²/q)^(-q - 1)."""
-        return -2 * u * (1 + u * u / self.times) ** (-self.times - 1)
+        return -2 * u * self.shrinkage(u) / (1 + u * u / exact(self.method.times))
 
 
-@dataclass(frozen=True)
-class MaternFilter(CosineFilter):
+class _Matern(Shape):
     """Critically damped flow, g = (1 + u)·exp(-u): T has Student's distribution, and E T⁴ = ∞."""
 
-    order: ClassVar[int] = 2
-    tail_start: ClassVar[float] = 2.0  # u·g falls from the golden ratio 1.618 on
+    tail_start = 2.0  # u·g falls from the golden ratio 1.618 on
 
     def even_moment(self, k: int) -> arb:
-        """Return 1 for k = 1; all higher moments are infinite."""
         return exact(1) if k == 1 else exact(math.inf)
 
-    def in_floats(self, u: Array) -> Array:
-        """Return g at many points in floating point, for a search."""
-        return np.asarray((1 + u) * np.exp(-u))
-
     def shrinkage(self, u: arb) -> arb:
-        """Return (1 + u)·exp(-u)."""
         return (1 + u) * (-u).exp()
 
     def slope(self, u: arb) -> arb:
-        """Return -u·exp(-u)."""
         return -u * (-u).exp()
 
     def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - both follow from u
-        """Return the largest |u - 1|·exp(-u)."""
         return abs((u - 1) * (-u).exp()).upper()
 
-    # φ(u) is the integral of v·exp(-uv) over 0 ≤ v ≤ 1, which gives both derivatives at u = 0.
-    @property
-    def gain_slope(self) -> arb:
-        """1/3: as an even function, φ has a kink at the origin."""
-        return exact(1) / 3
-
-    @property
-    def gain_bend(self) -> arb:
-        """1/4, the value of φ'' at the origin."""
-        return exact(1) / 4
+    # φ(u) is the integral of v·exp(-uv) over 0 ≤ v ≤ 1, so φ'(0) = -1/3 and φ''(0) = 1/4.
+    gain_bend = property(lambda _: exact(1) / 4)
 
     def head(self, c: arb) -> float:
-        """Return a point up to which |h| ≤ |h(0)|, h = c·φ - g, or 0 if |h| grows from there."""
         # h falls from the origin, as h'(0) = -c/3, while the slope c/3 exceeds u times the cap
         # c/4 + 1 on |h''|. If h(0) ≤ 0, |h| grows.
         start = c / 2 - 1
@@ -247,169 +202,95 @@ class MaternFilter(CosineFilter):
         return downward(falls.min(stays_small))
 
 
-@dataclass(frozen=True)
-class ButterworthFilter(ScaleFreeFilter):
+class _Steep(Shape):
     """The Butterworth filter, g = 1/(1 + u^p) with p = 2q, for q ≥ 2."""
 
-    degree: int
-    order: ClassVar[int] = 1
-    tail_start: ClassVar[float] = 1.0  # u·g falls from u^p = 1/(p - 1) on
+    # φ = u^(p - 2)/(1 + u^p) ≤ 1, and φ(0) = 0 as p > 2.
+    gain_cap = property(lambda _: exact(1))
+    first_gain = property(lambda _: exact(0))
 
     @property
     def power(self) -> int:
-        """The p above."""
-        return 2 * self.degree
+        return int(2 * self.method.order)
 
     # With z = u^p/(1 + u^p) = 1 - g: u·z' = p·z(1 - z), u²·z'' = p·z(1 - z)(p(1 - 2z) - 1), and
     # z(1 - z) = u^p/(1 + u^p)² ≤ u² because p ≥ 2.
-    @property
-    def largest_bend(self) -> arb:
-        """p(p + 1)."""
-        return exact(self.power * (self.power + 1))
-
-    @property
-    def largest_gain(self) -> arb:
-        """1: φ = u^(p - 2)/(1 + u^p)."""
-        return exact(1)
-
-    @property
-    def first_gain(self) -> arb:
-        """0, as p > 2."""
-        return exact(0)
+    bend_cap = property(lambda self: exact(self.power * (self.power + 1)))
 
     # u²·φ'' = φ·((m - 2)(m - 3) - m(p - m)) with m = p(1 - z) in [0, p]: the bracket is at most p²
     # in size, and φ ≤ u² because p ≥ 4.
-    @property
-    def gain_bend(self) -> arb:
-        """p²."""
-        return exact(self.power**2)
-
-    def in_floats(self, u: Array) -> Array:
-        """Return g at many points in floating point, for a search."""
-        return np.asarray(Butterworth(self.degree).shrinkage(u**2, 1.0))
+    gain_bend = property(lambda self: exact(self.power**2))
 
     def shrinkage(self, u: arb) -> arb:
-        """Return 1/(1 + u^p)."""
         return 1 / (1 + u**self.power)
 
     def slope(self, u: arb) -> arb:
-        """Return -p·u^(p - 1)/(1 + u^p)²."""
         return -self.power * u ** (self.power - 1) / (1 + u**self.power) ** 2
 
     def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - the slope follows from u
-        """Return the largest |g''|, as in the comment above."""
         p = self.power
         return abs(p * u ** (p - 2) * g**2 * (p * (2 * g - 1) - 1)).upper()
 
     def head(self, c: arb) -> float:
-        """Return a point up to which |h| ≤ |h(0)| = 1, h = (c·u^(p - 2) - 1)/(1 + u^p)."""
+        # h = (c·u^(p - 2) - 1)/(1 + u^p), and h(0) = -1.
         return downward((2 / c).root(self.power - 2))
 
 
-@dataclass(frozen=True)
-class BesselFilter(CosineFilter):
+class _Bessel(Shape):
     """Accelerated flow, g = 0F1(ν + 1; -u²/4) with ν = (friction - 1)/2."""
 
-    friction: float
-    order: ClassVar[int] = 2
+    # u² is well above r - 2 there, from where on the envelope of u·g falls.
+    tail_start = property(lambda self: math.sqrt(2 * self.friction))
 
     @property
-    def _nu(self) -> arb:
+    def friction(self) -> float:
+        return float(self.method.friction)
+
+    @property
+    def nu(self) -> arb:
         return (exact(self.friction) - 1) / 2
 
-    @property
-    def tail_start(self) -> float:  # type: ignore[override]
-        """A point with u² well above r - 2, from where on the envelope of u·g falls."""
-        return math.sqrt(2 * self.friction)
-
-    def in_floats(self, u: Array) -> Array:
-        """Return the shrinkage of the method itself, which is much faster."""
-        return np.asarray(AcceleratedFlow(self.friction).shrinkage(u**2, 1.0))
-
     def even_moment(self, k: int) -> arb:
-        """Return (1/2)_k / (ν + 1)_k."""
-        return (exact(1) / 2).rising(k) / (self._nu + 1).rising(k)
+        return (exact(1) / 2).rising(k) / (self.nu + 1).rising(k)
 
     def shrinkage(self, u: arb) -> arb:
-        """Return 0F1(ν + 1; -u²/4)."""
-        return self._of_next_order(0, u)
+        return _bessel_shrinkage(self.nu, u)
 
     def slope(self, u: arb) -> arb:
-        """Return -u/(2(ν + 1)) times the shrinkage of order ν + 1."""
-        return -u / (2 * (self._nu + 1)) * self._of_next_order(1, u)
-
-    def _of_next_order(self, shift: int, u: arb) -> arb:
-        """Return the shrinkage of order ν + shift."""
-        return _bessel_shrinkage(self._nu + shift, u)
+        return -u / (2 * (self.nu + 1)) * _bessel_shrinkage(self.nu + 1, u)
 
     def bend(self, u: arb, g: arb, slope: arb) -> arb:
-        """Return a cap on |g''| = |g + r·g'/u|, by the differential equation."""
-        return abs(g + self.friction * slope / u).upper() if u > 0 else self.largest_bend
+        # By the differential equation, g'' = -g - r·g'/u.
+        return abs(g + self.friction * slope / u).upper() if u > 0 else self.bend_cap
+
+    def _envelope(self, m: int, start: float) -> arb:
+        """Return a cap on u^m·|g| from ``start`` on, for friction of at least 2m."""
+        # p = u^m·g solves p'' + (r - 2m)p'/u + qp = 0 with this q. As q does not fall, p² + p'²/q
+        # never grows, and it bounds p² from u on.
+        u = exact(start)
+        g = self.shrinkage(u)
+        q = 1 - m * (exact(self.friction) - 1 - m) / u**2
+        velocity = u**m * (m * g / u + self.slope(u))
+        return ((u**m * g) ** 2 + velocity**2 / q).upper().sqrt()
+
+    def tail(self, start: float) -> arb:
+        if self.friction < 2:
+            return self._envelope(0, start)
+        return self._envelope(1, start) / exact(start)
 
     def tail_in_floats(self, start: Array) -> Array:
-        """Return the envelope of u·g divided by start, for a search."""
         g = self.in_floats(start)
-        slope = -start / (self.friction + 1) * BesselFilter(self.friction + 2).in_floats(start)
+        after = AcceleratedFlow(self.friction + 2).shrinkage(start**2, 1.0)
+        slope = -start / (self.friction + 1) * after
         q = 1 - (self.friction - 2) / start**2
         return np.asarray(np.sqrt(g**2 + (g / start + slope) ** 2 / q))
 
-    def tail(self, start: float) -> arb:
-        """Return the envelope of u·g divided by start, or that of g if friction < 2."""
-        u = exact(start)
-        g = self.shrinkage(u)
-        slope = self.slope(u)
-        # g² + g'² never grows, because the derivative of this energy is -2r·g'²/u.
-        if self.friction < 2:
-            return (g**2 + slope**2).upper().sqrt()
-        # p = u·g solves p'' + (r - 2)p'/u + qp = 0 with q = 1 - (r - 2)/u². As q grows, p² + p'²/q
-        # never grows, and it bounds p² from u on.
-        q = 1 - (2 * self._nu - 1) / u**2
-        return ((u * g) ** 2 + (g + u * slope) ** 2 / q).upper().sqrt() / u
-
     def square_tail(self, start: float) -> arb:
-        """Return the envelope of u²·g, which is infinite if friction < 4."""
-        if self.friction < 4:
-            return exact(math.inf)
-        u = exact(start)
-        g = self.shrinkage(u)
-        # p = u²·g solves p'' + (r - 4)p'/u + qp = 0 with q = 1 - (2r - 6)/u², and as q grows,
-        # p² + p'²/q never grows.
-        q = 1 - (2 * exact(self.friction) - 6) / u**2
-        velocity = 2 * u * g + u**2 * self.slope(u)
-        return ((u**2 * g) ** 2 + velocity**2 / q).upper().sqrt()
-
-
-@dataclass(frozen=True)
-class BesselBand(BesselFilter):
-    """All shrinkages with friction from ``friction`` ≥ 2 to ``last``: balls that contain them."""
-
-    last: float
-
-    @property
-    def _nu(self) -> arb:
-        return (exact(self.friction).union(exact(self.last)) - 1) / 2
-
-    @property
-    def width(self) -> arb:
-        """The distance of the last friction from the first."""
-        return exact(self.last) - exact(self.friction)
-
-    @property
-    def friction_bend(self) -> arb:
-        """The cap 3√3/r² on the second derivative of g by friction, at every u."""
-        return 3 * exact(3).sqrt() / exact(self.friction) ** 2
-
-    def _of_next_order(self, shift: int, u: arb) -> arb:
-        """Return a ball with the shrinkages of all frictions: both ends, and the curvature."""
-        orders = [(exact(r) - 1) / 2 + shift for r in (self.friction, self.last)]
-        first, last = (_bessel_shrinkage(nu, u) for nu in orders)
-        return first.union(last) + ball(0, self.friction_bend * self.width**2 / 8)
+        return self._envelope(2, start) if self.friction >= 4 else exact(math.inf)
 
 
 def _bessel_shrinkage(nu: arb, u: arb) -> arb:
     """Return 0F1(ν + 1; -u²/4)."""
-    # |g| ≤ 1 always, because g is the mean of cosines.
-    anything = ball(0, 1)
     # The alternating series cancels for large u, so the precision is raised until enough bits stay.
     for factor in (1, 4, 16):
         with working_precision(factor * PRECISION):
@@ -422,7 +303,8 @@ def _bessel_shrinkage(nu: arb, u: arb) -> arb:
                 value = (nu + 1).gamma() * (2 / u) ** nu * u.bessel_j(nu)
         if value.rel_one_accuracy_bits() > 80:
             return value
-    return value.intersection(anything) if value.is_finite() else anything
+    # |g| ≤ 1 always, because g is the mean of cosines.
+    return value.intersection(ball(0, 1)) if value.is_finite() else ball(0, 1)
 
 
 def _series(nu: arb, u: arb) -> arb:
@@ -430,7 +312,7 @@ def _series(nu: arb, u: arb) -> arb:
     z = u * u / 4
     term = total = exact(1)
     smallest = exact(2.0) ** (-2 * PRECISION)
-    for k in range(1, SERIES_TERMS):
+    for k in range(1, 20_000):
         ratio = z / (k * (nu + k))
         term = -term * ratio
         total += term
@@ -438,3 +320,18 @@ def _series(nu: arb, u: arb) -> arb:
         if ratio < 0.5 and abs(term) < smallest:
             return ball(total, abs(term))
     return ball(0, 1)
+
+
+SHAPES: dict[type[Filter], type[Shape]] = {
+    GradientFlow: _Gaussian,
+    AcceleratedFlow: _Bessel,
+    CriticalFlow: _Matern,
+    IteratedRidge: _Power,
+    Butterworth: _Steep,
+}
+"""The methods whose shrinkage has one variable, each with its mathematical function."""
+
+
+def shape_of(method: Filter) -> Shape:
+    """Return the shrinkage of a flow."""
+    return SHAPES[type(method)](method)

@@ -1,9 +1,9 @@
 r"""Certificates of heavy-ball flow: inflation by condition number, parameter error and variance.
 
-With a = √(μ/λ*), α = √μ·t and y = √(s/μ) in [1, √κ], the excess of one problem a is D², where
+With a = √(μ/λ*), α = √μ·t and c = √(s/μ - 1), the excess of one problem a is D², where
 
-.. math:: D = a y\,g - \frac{1 - g}{a y}, \qquad
-          g = e^{-\alpha}\Bigl(\cos c\alpha + \frac{\sin c\alpha}{c}\Bigr), \quad c^2 = y^2 - 1.
+.. math:: D = y\,g - \frac{1 - g}{y}, \qquad y = a\sqrt{1 + c^2}, \qquad
+          g = e^{-\alpha}\Bigl(\cos c\alpha + \frac{\sin c\alpha}{c}\Bigr).
 
 The constant of a condition number κ is the worst value of all problems a > 0; a stop may depend on
 a. Where it may also depend on the whole spectrum, let G₁ and G₂ be the mean squares of the mixtures
@@ -11,9 +11,9 @@ of two problems a₁ < a₂. A problem between them, log a = (1 - θ)·log a₁ 
 1 - θ and θ of the two. As each sum is convex in log a, its excess is at most
 
 .. math:: (1-\theta)^2\,G_1(a_1) + \theta^2\,G_2(a_2)
-          + 2\theta(1-\theta)\,\frac{G_1(a_2) + G_2(a_1)}{2},
+          + 2\theta(1-\theta)\,\frac{G_1(a_2) + G_2(a_1)}{2}:
 
-so that three inequalities prove a cap for all problems between the two.
+three inequalities prove a cap for all problems between the two.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
     AdaptiveEnclosure, Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square,
-    centre_and_radius, downward, exact, supremum, upward,
+    centre_and_radius, exact, supremum, upward,
 )  # fmt: skip
-from stoptime.bounds.flows import floor_of_small_shrinkage
+from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Claim, Family, Game, Solution, Square, Strategy, WorseParameter, corners, enclosure, largest,
-    mean_of_squares, prove_at_most, solve_with_few_points,
+    Claim, Cover, Family, Game, Root, Solution, Square, Strategy, corners, enclosure, imbalance,
+    largest, prove_claim, small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -43,15 +42,14 @@ STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact r
 
 
 @dataclass(frozen=True)
-class HeavyBallGame(Game):
-    """The game of one problem a: places are c = √(y² - 1), and stops are α."""
+class _HeavyBallGame(Game):
+    """The game of one problem a: places are c = √(s/μ - 1), and stops are α."""
 
     kappa: float
     a: float
 
     @property
     def last_place(self) -> float:
-        """The place of the largest eigenvalue."""
         return math.sqrt(self.kappa - 1)
 
     @property
@@ -61,17 +59,14 @@ class HeavyBallGame(Game):
 
     @cached_property
     def places(self) -> Array:  # type: ignore[override]
-        """A fine grid of places; later oscillations are negligible."""
         return self.places_for(12.0)
 
     def places_for(self, stop: float) -> Array:
-        """Return places that resolve the phase cα: twelve points for each radian."""
         points = np.clip(12 * self.last_place * stop, 65, 12_000)
         return np.linspace(0.0, self.last_place, int(points))
 
     @cached_property
     def stops(self) -> Array:  # type: ignore[override]
-        """A fine grid of stops."""
         first = 1e-3 / math.sqrt(self.kappa)
         decades = np.geomspace(first, self.last_stop, 1500)
         return np.union1d(decades, np.linspace(first, 12.0, len(self.places)))
@@ -84,56 +79,47 @@ class HeavyBallGame(Game):
         return np.union1d(decades, np.linspace(0.0, 4.0, min(3000, math.ceil(8 * root)))[1:])
 
     def payoff(self, places: Array, stops: Array) -> Array:
-        """Return D² in floating point."""
         square = (1 + places**2)[:, None]
         y = self.a * np.sqrt(square)
         g = HeavyBallFlow(1.0).shrinkage(square, stops)
         return np.asarray(((y + 1 / y) * g - 1 / y) ** 2)
 
     def heights(self, stops: Array) -> Array:
-        """Return the largest D² at many stops, from points that serve all problems."""
-        return largest(points_of_stops(self.kappa, tuple(stops.tolist())), self.a) ** 2
+        return largest(_points_of_stops(self.kappa, tuple(stops.tolist())), self.a) ** 2
 
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
-        """Return D at one stop on a cell of places."""
         cell = ball(place, radius)
-        y = self.a * (1 + place**2).sqrt()
-        y_cell = self.a * (1 + cell**2).sqrt()
         phase = stop * cell
-        g_slope = (-stop).exp() * stop * (stop * sinc_slope(phase) - phase.sin())
+        slopes = (-stop).exp() * stop * (stop * sinc_slope(phase) - phase.sin())
         centre = shrinkage(stop, stop * place)
-        g = ball(centre, abs(g_slope) * radius)
-        # The logarithm of y has the slope c/(1 + c²).
-        growth = cell / (1 + cell**2) * (y_cell * g + (1 - g) / y_cell)
-        return Square(y * centre - (1 - centre) / y, growth + (y_cell + 1 / y_cell) * g_slope)
+        values = self.a * (1 + cell**2).sqrt()
+        y = Root(self.a * (1 + place**2).sqrt(), values, self.a**2 * cell / values)
+        return imbalance(y, Cell(centre, ball(centre, abs(slopes) * radius), slopes))
 
     def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
-        """Return D at one place on a cell of stops."""
         cell = ball(stop, radius)
         y = self.a * (1 + place**2).sqrt()
-        slope = -(1 + place**2) * cell * (-cell).exp() * (place * cell).sinc()
+        slopes = -(1 + place**2) * cell * (-cell).exp() * (place * cell).sinc()
         centre = shrinkage(stop, place * stop)
-        return Square(y * centre - (1 - centre) / y, (y + 1 / y) * slope)
+        values = ball(centre, abs(slopes) * radius)
+        return imbalance(Root(y, y, exact(0)), Cell(centre, values, slopes))
 
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:  # noqa: ARG002 - no tail
-        """Return all places: the last one is rounded up."""
         return 0.0, upward((exact(self.kappa) - 1).sqrt())
 
     def place(self, point: float) -> arb:
-        """Return a place; one beyond the last, by rounding, is moved to it."""
         return exact(point).min((exact(self.kappa) - 1).sqrt())
 
     def late_floor(self, place: float) -> arb:
-        """Return a floor under D² at one place, for all stops from ``last_stop`` on."""
         alpha = exact(self.last_stop)
+        # |g| ≤ (1 + α)·exp(-α) for every eigenvalue from μ on.
         y = exact(self.a) * (1 + self.place(place) ** 2).sqrt()
-        # |g| ≤ (1 + α)·exp(-α) for every y ≥ 1.
-        return floor_of_small_shrinkage(y, (1 + alpha) * (-alpha).exp())
+        return small_shrinkage_floor(y, (1 + alpha) * (-alpha).exp())
 
 
 @lru_cache(maxsize=4)
-def points_of_stops(kappa: float, stops: tuple[float, ...]) -> list[Array]:
-    """Return the points A = y·g and B = (1 - g)/y that each of these stops can produce."""
+def _points_of_stops(kappa: float, stops: tuple[float, ...]) -> list[Array]:
+    """Return the points A = y·g and B = (1 - g)/y of these stops, for the problem a = 1."""
     rows = []
     for alpha in stops:
         # Fifty places for each radian of the phase find a peak to a ten-thousandth of its height.
@@ -146,94 +132,24 @@ def points_of_stops(kappa: float, stops: tuple[float, ...]) -> list[Array]:
 
 
 @dataclass(frozen=True)
-class Problems(Family):
-    """All problems of a condition number, each with one stop for all its spectra."""
+class _Problems(Family):
+    """All problems of a condition number, each with one stop, or the best one of each spectrum."""
 
     kappa: float
-    width: float
-    """To which the logarithms of stops are searched, or values of games solved."""
-    step: ClassVar[float] = 0.02
-    """The distance of problems at which values are estimated first."""
+    adaptive: bool
+    tolerance: float
 
-    def game(self, a: float) -> HeavyBallGame:
-        """Return the game of one problem."""
-        return HeavyBallGame(self.kappa, a)
+    def game(self, a: float) -> _HeavyBallGame:
+        return _HeavyBallGame(self.kappa, a)
 
     def answer(self, a: float) -> tuple[Strategy, float]:
-        """Return the best stop, and its largest excess."""
-        stop, height = _best_stop(self, a)
-        return Strategy.single(stop), height
-
-    def estimate(self, a: float) -> float:
-        """Return the value of one problem up to the distance of the searched stops."""
-        game = self.game(a)
-        return float(game.heights(game.searched_stops).min())
-
-    def highest(self, claim: Claim) -> float:
-        """Return the largest mean of the excess in a claim."""
-        ((a, mixture),) = claim
-        return self.game(a).highest(mixture)
-
-    def floor(self, a: float) -> tuple[Strategy | None, float]:
-        """Return the spectrum that proves a lower end, None for a place by stop, and this end."""
-        return None, self.answer(a)[1]
-
-    def worst_problem(self, tolerance: float) -> float:
-        """Return the problem with the largest value, unless all values are below a tolerance."""
-        # The stop 0 has D² ≤ a²κ, and the limit of late stops has D² ≤ 1/a²: where one of them is
-        # below the value of another problem, the worst one is not.
-        least = max(self.estimate(self.kappa**-0.25), tolerance, 1e-6)
-        low, high = math.sqrt(least / self.kappa), 1 / math.sqrt(least)
-        return self.worst(low, high, tolerance / 10, self.step)
-
-    def prove_cap(self, cap: float, room: float) -> None:
-        """Prove that every problem a > 0 has a mixture with at most this excess at all places."""
-        # The stop 0 has D = ay ≤ a√κ, and the limit of late stops has |D| = 1/ay ≤ 1/a: the others
-        # need a proof.
-        low = downward((exact(cap) / exact(self.kappa)).sqrt())
-        high = upward(1 / exact(cap).sqrt())
-        if low < high:
-            for claim in self.cover(low, high, cap - room):
-                self._prove(claim, exact(cap))
-
-    def _prove(self, claim: Claim, cap: arb) -> None:
-        """Prove that the mean of some sums of squares is at most the cap at all places."""
-        parts = [
-            (self.game(a), exact(stop), share / len(claim))
-            for a, mixture in claim
-            for stop, share in zip(mixture.points, mixture.shares, strict=True)
-        ]
-        shares = [share for _, _, share in parts]
-
-        def sum_in(place: arb, radius: arb) -> arb:
-            squares = [game.over_places(stop, place, radius) for game, stop, _ in parts]
-            return mean_of_squares(shares, squares, radius)
-
-        prove_at_most(sum_in, parts[0][0].unproven_places(claim[0][1], cap), cap)
-
-
-@lru_cache(maxsize=4096)
-def _best_stop(problems: Problems, a: float) -> tuple[float, float]:
-    return problems.game(a).best_stop(problems.width)
-
-
-@dataclass(frozen=True)
-class AdaptiveProblems(Problems):
-    """All problems of a condition number, each with the best stop of each spectrum."""
-
-    step: ClassVar[float] = 0.15  # because every estimate solves a game
-
-    def answer(self, a: float) -> tuple[Strategy, float]:
-        """Return the best mixture, and the value that its spectrum proves."""
         found = _solution(self, a)
         return found.mixture, found.lower
 
-    def estimate(self, a: float) -> float:
-        """Return the value of one problem."""
-        return self.answer(a)[1]
-
     def highest(self, claim: Claim) -> float:
-        """Return the largest mean of the excess in a claim."""
+        if not self.adaptive:
+            ((a, mixture),) = claim
+            return self.game(a).highest(mixture)[1]
         places = self.game(1.0).places
         sums = [
             mixture.mean(self.game(a).payoff(places, np.array(mixture.points)))
@@ -241,93 +157,79 @@ class AdaptiveProblems(Problems):
         ]
         return float(np.mean(sums, axis=0).max())
 
-    def floor(self, a: float) -> tuple[Strategy | None, float]:
-        """Return the worst spectrum, and the excess that all stops have on it."""
-        found = _solution(self, a)
-        return found.spectrum, found.lower
-
-    def claims(self, low: float, high: float, cap: float) -> list[Claim]:
+    def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
         """Return the three inequalities of the module's introduction."""
-        first = self.good_answer(low, cap)
-        last = self.good_answer(high, cap)
-        return [((low, first),), ((high, last),), ((high, first), (low, last))]
+        if not self.adaptive:
+            return super().claims(low, high)
+        first, last = self.answer(low)[0], self.answer(high)[0]
+        return [low, high], [((low, first),), ((high, last),), ((high, first), (low, last))]
+
+    def worst(self) -> Cover:
+        """Return the worst value of all problems, and claims that prove it up to a tolerance."""
+        # A few problems give a first value. The stop 0 has D = y ≤ a√κ, and the limit of late stops
+        # has |D| = 1/y ≤ 1/a: where these are below the value, no proof is needed. A value below
+        # the tolerance is none.
+        logs = np.linspace(-0.4, -0.1, 4) * math.log(self.kappa)
+        answers = [(self.answer(a)[1], a) for a in np.exp(logs).tolist()]
+        known = max((0.1 * self.tolerance, 1.0), *answers)
+        low = math.sqrt(known[0] / self.kappa)
+        return self.cover(low, max(low, 1 / math.sqrt(known[0])), known, 0.6 * self.tolerance)
 
 
-@lru_cache(maxsize=1024)
-def _solution(problems: AdaptiveProblems, a: float) -> Solution:
+@lru_cache(maxsize=4096)
+def _solution(problems: _Problems, a: float) -> Solution:
     game = problems.game(a)
-    return solve_with_few_points(game, game.places, game.stops, problems.width)
+    if problems.adaptive:
+        return solve_with_few_points(game, game.places, game.stops, problems.tolerance / 4)
+    stop, height = game.best_stop(problems.tolerance / 40)
+    return Solution(Strategy.single(stop), Strategy.single(0.0), height, height)
 
 
-def heavy_ball_inflation(kappa: float, tolerance: float) -> Enclosure:
-    """Enclose the constant with one stop for each problem, to a relative tolerance."""
-    if kappa == 1:
-        # Some stop has exactly the shrinkage of ridge at the only eigenvalue.
-        return Enclosure(1.0, 1.0, STOP_OF_EQUAL_EIGENVALUES)
-    problems = Problems(kappa, tolerance / 40)
-    worst, floor, cap = _prove(problems, tolerance)
-    stop = problems.answer(worst)[0].points[0] / worst
-    return enclosure(floor, cap, stop, tolerance)
-
-
-def heavy_ball_ratio(kappa: float, tolerance: float) -> Enclosure:
-    """Enclose the constant with the best stop of each spectrum, to a relative tolerance."""
-    # At 2000 a proof takes about a minute, and the time grows faster than κ.
-    if kappa > 2000:
+def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Enclosure:
+    """Enclose the constant of a condition number to a relative tolerance."""
+    # At 2000 an adaptive proof takes about a minute, and the time grows faster than κ.
+    if adaptive and kappa > 2000:
         raise WorkLimitError(
             f"A proof for condition numbers above 2000 would take too long; got {kappa:g}. No "
             "ratio exceeds 1 + √κ."
         )
     if kappa == 1:
+        # Some stop has exactly the shrinkage of ridge at the only eigenvalue.
         stop = STOP_OF_EQUAL_EIGENVALUES
-        return AdaptiveEnclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
-    problems = AdaptiveProblems(kappa, tolerance / 4)
-    worst, floor, cap = _prove(problems, tolerance)
-    found = _solution(problems, worst)
-    stops, weights = np.array(found.mixture)
-    mixture = Strategy.of(stops / worst, weights)
+        if adaptive:
+            return AdaptiveEnclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
+        return Enclosure(1.0, 1.0, stop)
+    problems = _Problems(kappa, adaptive, tolerance)
+    cover = problems.worst()
+    cap = cover.value + 0.8 * tolerance * (1 + cover.value)
+    for claim in cover.claims:
+        prove_claim([(problems.game(a), mixture) for a, mixture in claim], cap)
+    solution = _solution(problems, cover.worst)
+    floor = solution.lower - 0.1 * tolerance * (1 + solution.lower)
+    if floor > 0:
+        witnesses = solution.spectrum if adaptive else None
+        problems.game(cover.worst).prove_floor(witnesses, floor)
+    stops, weights = np.array(solution.mixture)
+    mixture = Strategy.of(stops / cover.worst, weights)
+    if not adaptive:
+        return enclosure(floor, cap, mixture.heaviest, tolerance)
     # The smallest eigenvalue fixes the damping, even if its share in the spectrum vanishes.
-    places, shares = np.array(found.spectrum)
-    eigenvalues = worst**2 * (1 + np.append(0.0, places) ** 2)
+    places, shares = np.array(solution.spectrum)
+    eigenvalues = cover.worst**2 * (1 + np.append(0.0, places) ** 2)
     spectrum = Strategy.of(eigenvalues, np.append(0.0, shares))
-    stop = mixture.points[int(weights.argmax())]
-    return enclosure(floor, cap, stop, tolerance, Solution(mixture, spectrum, floor, cap))
+    games = Solution(mixture, spectrum, floor, cap)
+    return enclosure(floor, cap, mixture.heaviest, tolerance, games)
 
 
 def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:
     """Return the constant of heavy-ball flow in floating point, without a proof."""
     if kappa == 1:
         return 1.0
-    problems = (
-        AdaptiveProblems(kappa, tolerance / 4) if adaptive else Problems(kappa, tolerance / 40)
-    )
-    return 1 + problems.answer(problems.worst_problem(tolerance))[1]
-
-
-def _prove(problems: Problems, tolerance: float) -> tuple[float, float, float]:
-    """Return the worst problem, and a proven floor and cap of the excess."""
-    worst = problems.worst_problem(tolerance)
-    for _ in range(10):
-        spectrum, value = problems.floor(worst)
-        room = tolerance * (1 + value)
-        floor = value - 0.1 * room
-        cap = max(floor, 0.0) + 0.9 * room
-        try:
-            problems.prove_cap(cap, 0.2 * room)
-        except WorseParameter as worse:
-            # The search has missed a maximum, which the cover has found.
-            worst = problems.worst_near(worse.a, tolerance / 10, problems.step / 4)
-        else:
-            break
-    else:
-        raise WorkLimitError(f"The worst of all problems was not found for {problems}.")
-    if floor > 0:
-        problems.game(worst).prove_floor(spectrum, floor)
-    return worst, floor, cap
+    return 1 + _Problems(kappa, adaptive, tolerance).worst().value
 
 
 def shrinkage(a: arb, b: arb) -> arb:
-    """Return g(a, b)."""
+    """Return the shrinkage g = exp(-a)·(cos b + a·sin(b)/b)."""
     return (-a).exp() * (b.cos() + a * b.sinc())
 
 
@@ -342,18 +244,8 @@ def sinc_slope(b: arb) -> arb:
     return ball(0, 0.5)
 
 
-def heavy_ball_error(calibration: float, tolerance: float) -> Enclosure:
-    """Enclose the parameter error of heavy-ball flow over all dampings."""
-    return _distance(calibration, tolerance, 0)
-
-
-def heavy_ball_variance(tolerance: float) -> Enclosure:
-    """Enclose the largest variance over that of ridge with λ = 1/t², over all dampings."""
-    return _distance(1.0, tolerance, 1)
-
-
-def _distance(calibration: float, tolerance: float, shift: int) -> Enclosure:
-    r"""Enclose a supremum over all dampings.
+def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> Enclosure:
+    r"""Enclose the parameter error over all dampings, or with the shift 1 the ratio of variances.
 
     .. math:: C = \sup_{a, b \ge 0} (\mathrm{shift} + h(a, b))^2, \qquad
               h = c\,\varphi(a, b) - g(a, b)

@@ -4,23 +4,16 @@ With y² = s/λ* and the shrinkage g, the excess of the risk over that of ridge 
 
 .. math:: D^2, \qquad D = \Bigl(y + \frac1y\Bigr) g - \frac1y = y\,g - \frac{1 - g}{y}.
 
-There are two readings of the largest inflation. If the stop may depend on the spectrum,
+If the stop may depend on the spectrum, duality of linear programming gives its largest value,
 
 .. math:: \max_{\text{spectra } w} \min_{t} \sum_i w_i D^2(y_i, t)
-          = \min_{\text{mixtures } \nu} \max_{y} \sum_j \nu_j D^2(y, t_j),
+          = \min_{\text{mixtures } \nu} \max_{y} \sum_j \nu_j D^2(y, t_j).
 
-by duality of linear programming. If one stop serves all spectra, it is min over t of max over y of
-D². In both, a mixture of stops proves an upper end: its sum of squares is at most ``cap`` at every
-place y. In the second reading it has one stop. A spectrum proves a lower end: its sum is at least
-``floor`` at every stop. In the second reading it is one place, which may depend on the stop.
-
-Mixtures and spectra are found in floating point, which proves nothing. Then cells of places, or of
-stops, are halved until the mean-value form in ball arithmetic proves the inequality on each.
-
-Some methods have a parameter a, by which y is multiplied: heavy-ball flow the root of μ/λ*, and an
-iteration the root of 1/ελ*. There every sum of squares Σ(aA - B/a)² is convex in log a. So a
-mixture that is proven at both ends of a cell of a is proven in the whole cell, and the cells are
-found by bisection.
+If one stop serves all spectra, it is min over t of max over y of D². In both readings a mixture of
+stops (one stop in the second) proves an upper end at every place y, and a spectrum (one place for
+each stop in the second) proves a lower end at every stop. Both are found in floating point, which
+proves nothing. Then cells of places, or of stops, are halved until the mean-value form in ball
+arithmetic proves the inequality on each.
 """
 
 from __future__ import annotations
@@ -28,6 +21,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +33,7 @@ from stoptime.bounds.balls import (  # isort: skip
     AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
     downward, exact, squared, upward, verify,
 )  # fmt: skip
+from stoptime.bounds.filters import Cell
 from stoptime.methods.base import Filter
 from stoptime.support.arrays import Array
 from stoptime.theory.search import dips, lowest, lowest_between, stop_with_gain
@@ -63,9 +58,10 @@ class Strategy(NamedTuple):
         """Return the strategy that is one point."""
         return cls((float(point),), (1.0,))
 
-    def mean(self, table: Array) -> Array:
-        """Return the weighted mean of the columns of a table, one for each point."""
-        return np.asarray(table @ np.array(self.weights))
+    @property
+    def heaviest(self) -> float:
+        """The point with the largest weight."""
+        return self.points[int(np.argmax(self.weights))]
 
     @property
     def shares(self) -> list[arb]:
@@ -73,6 +69,10 @@ class Strategy(NamedTuple):
         weights = [exact(weight) for weight in self.weights]
         total = sum(weights, exact(0))
         return [weight / total for weight in weights]
+
+    def mean(self, table: Array) -> Array:
+        """Return the weighted mean of the columns of a table, one for each point."""
+        return np.asarray(table @ np.array(self.weights))
 
     def total(self, values: Iterable[arb]) -> arb:
         """Return the weighted mean of balls, one for each point."""
@@ -87,6 +87,21 @@ class Square(NamedTuple):
     slope: arb
 
 
+class Root(NamedTuple):
+    """The root y on a cell: at the centre, and balls with all values and all slopes."""
+
+    centre: arb
+    values: arb
+    slopes: arb
+
+
+def imbalance(y: Root, g: Cell) -> Square:
+    """Return D = (y + 1/y)·g - 1/y on a cell where y > 0."""
+    slope = (y.values + 1 / y.values) * g.slopes
+    slope += y.slopes * (g.values + (1 - g.values) / y.values**2)
+    return Square(y.centre * g.centre - (1 - g.centre) / y.centre, slope)
+
+
 def mean_of_squares(shares: Sequence[arb], squares: Sequence[Square], radius: arb) -> arb:
     """Return a ball with the weighted mean of D² everywhere in a cell, by the mean-value form."""
     centre = exact(0)
@@ -99,13 +114,9 @@ def mean_of_squares(shares: Sequence[arb], squares: Sequence[Square], radius: ar
     return ball(centre, abs(slope) * radius)
 
 
-def prove_at_most(sum_in: Callable[[arb, arb], arb], interval: Interval, cap: arb) -> None:
-    """Prove that a sum is at most ``cap``, given a ball with it on a cell of centre and radius."""
-
-    def holds(box: Box) -> bool:
-        return bool(sum_in(*centre_and_radius(box[0])) <= cap)
-
-    verify(holds, (interval,))
+def small_shrinkage_floor(y: arb, g: arb) -> arb:
+    """Return a floor under D² at one place, if the shrinkage is at most ``g`` in size."""
+    return squared(((1 - g) / y - y * g).max(exact(0)))
 
 
 class Game(ABC):
@@ -153,23 +164,23 @@ class Game(ABC):
         """Return the largest D² on the grid of places, at many stops, in floating point."""
         return np.asarray(self.payoff(self.places, stops).max(axis=0))
 
-    def highest(self, mixture: Strategy) -> float:
-        """Return the largest sum of a mixture, also between places of the grid."""
+    def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
+        """Return the place with the largest sum of a mixture, also between places of the grid."""
         points = np.array(mixture.points)
 
         def depth(places: Array) -> Array:
-            sums = mixture.mean(self.payoff(places.ravel(), points))
-            return -sums.reshape(places.shape)
+            return -mixture.mean(self.payoff(places.ravel(), points)).reshape(places.shape)
 
-        return -lowest(depth, self.places_for(max(mixture.points)), margin=0.05)[1]
+        grid = self.places_for(max(mixture.points)) if places is None else places
+        place, least = lowest(depth, grid, margin=0.05)
+        return place, -least
 
     def lowest(self, spectrum: Strategy) -> float:
         """Return the least sum of a spectrum over all stops, also between those of the grid."""
         points = np.array(spectrum.points)
 
         def height(stops: Array) -> Array:
-            sums = spectrum.mean(self.payoff(points, stops.ravel()).T)
-            return sums.reshape(stops.shape)
+            return spectrum.mean(self.payoff(points, stops.ravel()).T).reshape(stops.shape)
 
         return lowest(height, self.stops, margin=0.05)[1]
 
@@ -177,47 +188,38 @@ class Game(ABC):
         """Return the stop whose largest D² is least, to a relative width, and this D²."""
 
         def height(log_stop: float) -> float:
-            return self.highest(Strategy.single(math.exp(log_stop)))
+            return self.highest(Strategy.single(math.exp(log_stop)))[1]
 
         grid = np.log(self.searched_stops)
         heights = self.heights(self.searched_stops)
         # D² oscillates with the stop, so the best one may lie in any of a few dips.
-        deepest = sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:4]
-        low_enough = 1.1 * heights[deepest].min(initial=np.inf)
-        least, log_stop = min(
-            _lowest_to(height, grid[i - 1], grid[i + 1], width)
-            for i in deepest or [1]
-            if heights[i] <= low_enough
-        )
+        deepest = sorted(dips(heights).tolist(), key=lambda i: float(heights[i]))[:4] or [1]
+        found = []
+        for i in deepest:
+            if heights[i] <= 1.1 * heights[deepest[0]]:
+                place = lowest_between(height, grid[i - 1], grid[i + 1], max(width, 1e-7))
+                if width < 1e-7:
+                    # The optimiser's tolerance is relative to its variable: here an offset.
+                    start = place
+                    place += lowest_between(partial(_shifted, height, start), -1e-6, 1e-6, width)
+                found.append((height(place), place))
+        least, log_stop = min(found)
         return math.exp(log_stop), least
 
-    def witness(self, stops: Interval) -> Strategy:
-        """Return the place at which D² is largest at stops of a cell, in floating point."""
-        stop = np.array([sum(stops) / 2])
-        places = self.places_for(stop.item())
-
-        def depth(places: Array) -> Array:
-            return -self.payoff(places.ravel(), stop).reshape(places.shape)
-
-        return Strategy.single(lowest(depth, places[np.isfinite(places)], margin=0.01)[0])
+    def witness(self, stop: float) -> Strategy:
+        """Return the place at which D² is largest at one stop, in floating point."""
+        places = self.places_for(stop)
+        return Strategy.single(self.highest(Strategy.single(stop), places[np.isfinite(places)])[0])
 
     def prove_cap(self, mixture: Strategy, cap: float) -> None:
         """Prove that the mixture has at most this excess at every place."""
-        level = exact(cap)
-        stops = [exact(stop) for stop in mixture.points]
-        shares = mixture.shares
-
-        def sum_in(place: arb, radius: arb) -> arb:
-            squares = [self.over_places(stop, place, radius) for stop in stops]
-            return mean_of_squares(shares, squares, radius)
-
-        prove_at_most(sum_in, self.unproven_places(mixture, level), level)
+        prove_claim([(self, mixture)], cap)
 
     def prove_floor(self, spectrum: Strategy | None, floor: float) -> None:
         """Prove that every stop has at least this excess: on a spectrum, or at some place."""
         level = exact(floor)
         last = float(self.stops[np.isfinite(self.stops)][-1])
-        used = spectrum or self.witness((last, math.inf))
+        used = spectrum or self.witness(math.inf)
         if not used.total(map(self.late_floor, used.points)) >= level:
             raise WorkLimitError("Not proven: no late stop is better than the best one.")
 
@@ -231,24 +233,34 @@ class Game(ABC):
             cell = centre_and_radius(box[0])
             if suffices(*cell):
                 return True
-            if spectrum is not None:
-                return False
-            used = self.witness(box[0])
-            return suffices(*cell)
+            if spectrum is None:
+                used = self.witness(sum(box[0]) / 2)
+            return spectrum is None and suffices(*cell)
 
         verify(holds, ((0.0, last),))
 
 
-def _lowest_to(
-    curve: Callable[[float], float], left: float, right: float, width: float
-) -> tuple[float, float]:
-    """Return the least height of a curve between two points, and its place to any width."""
-    place = lowest_between(curve, left, right, max(width, 1e-7))
-    if width < 1e-7:
-        # The optimiser's tolerance is relative to its variable, which is now an offset.
-        start = place
-        place += lowest_between(lambda offset: curve(start + offset), -1e-6, 1e-6, width)
-    return curve(place), place
+def _shifted(curve: Callable[[float], float], start: float, offset: float) -> float:
+    return curve(start + offset)
+
+
+def prove_claim(claim: Sequence[tuple[Game, Strategy]], cap: float) -> None:
+    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
+    level = exact(cap)
+    parts = [
+        (game, exact(stop), share / len(claim))
+        for game, mixture in claim
+        for stop, share in zip(mixture.points, mixture.shares, strict=True)
+    ]
+    shares = [share for _, _, share in parts]
+
+    def holds(box: Box) -> bool:
+        place, radius = centre_and_radius(box[0])
+        squares = [game.over_places(stop, place, radius) for game, stop, _ in parts]
+        return bool(mean_of_squares(shares, squares, radius) <= level)
+
+    game, mixture = claim[0]
+    verify(holds, (game.unproven_places(mixture, level),))
 
 
 class Solution(NamedTuple):
@@ -286,8 +298,8 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
 def solve_with_few_points(game: Game, places: Array, stops: Array, tolerance: float) -> Solution:
     """Solve the game of the first reading, with few points, and values that hold between grids."""
     found = solve(game.payoff, places, stops, tolerance)
-    mixture, spectrum = (_merged(found.mixture), _merged(found.spectrum))
-    return Solution(mixture, spectrum, game.lowest(spectrum), game.highest(mixture))
+    mixture, spectrum = _merged(found.mixture), _merged(found.spectrum)
+    return Solution(mixture, spectrum, game.lowest(spectrum), game.highest(mixture)[1])
 
 
 def estimated_game(method: Filter, tolerance: float = 1e-5) -> Solution:
@@ -313,11 +325,10 @@ def _thinned(grid: Array) -> Array:
 
 def _equilibrium(payoff: Payoff, rows: Array, columns: Array) -> tuple[Strategy, Strategy, float]:
     """Return the best mixture of some stops, the spectrum of its dual, and their value."""
-    table = payoff(rows, columns)
     # The variables are the weights of the stops and the value, which is to be least.
     found = linprog(
         np.append(np.zeros(len(columns)), 1.0),
-        A_ub=np.hstack([table, np.full((len(rows), 1), -1.0)]),
+        A_ub=np.hstack([payoff(rows, columns), np.full((len(rows), 1), -1.0)]),
         b_ub=np.zeros(len(rows)),
         A_eq=np.append(np.ones(len(columns)), 0.0)[None],
         b_eq=[1.0],
@@ -354,34 +365,17 @@ def _merged(strategy: Strategy) -> Strategy:
     return Strategy.of(means, total)
 
 
-def corners(points: Array) -> Array:
-    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
-    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
-    # points a convex hull costs more than it saves.
-    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
-
-
-def largest(rows: list[Array], a: float) -> Array:
-    """Return the largest |aA - B/a| among the points (A, B) of each row."""
-    A, B = np.concatenate(rows, axis=1)
-    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
-    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
-
-
 Claim = tuple[tuple[float, Strategy], ...]
 """Parameters a with mixtures: the mean of their sums is to be at most a cap at every place."""
 
 
-class WorseParameter(Exception):  # noqa: N818 - it is news, and not an error
-    """A parameter has a larger value than the one that was thought to be the worst."""
-
-    def __init__(self, a: float) -> None:
-        super().__init__(a)
-        self.a = a
-
-
 class Family(ABC):
-    """The games of all parameters a > 0; the worst of their values is the constant."""
+    """Games with a parameter a > 0 that multiplies y: the worst of their values is the constant.
+
+    Heavy-ball flow has the root of μ/λ*, and an iteration the root of 1/ελ*. Every sum of squares
+    Σ(aA - B/a)² is convex in log a, so that a mixture that is proven at both ends of a cell of
+    parameters is proven in the whole cell.
+    """
 
     @abstractmethod
     def answer(self, a: float) -> tuple[Strategy, float]:
@@ -391,59 +385,43 @@ class Family(ABC):
     def highest(self, claim: Claim) -> float:
         """Return the largest sum of a claim over all places, in floating point."""
 
-    def estimate(self, a: float) -> float:
-        """Return the value of one parameter roughly."""
-        return self.answer(a)[1]
+    def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
+        """Return the parameters that are answered, and claims that cover all between two."""
+        middle = math.sqrt(low * high)
+        mixture, _ = self.answer(middle)
+        return [middle], [((low, mixture),), ((high, mixture),)]
 
-    def good_answer(self, a: float, cap: float) -> Strategy:
-        """Return the best mixture, if its value is below the cap."""
-        mixture, value = self.answer(a)
-        if value > cap:
-            raise WorseParameter(a)
-        return mixture
+    def cover(self, low: float, high: float, known: tuple[float, float], room: float) -> Cover:
+        """Return claims that cover all parameters between two, checked in floating point.
 
-    def claims(self, low: float, high: float, cap: float) -> list[Claim]:
-        """Return claims that together prove the cap for all parameters between two."""
-        # The sums of a mixture are convex in log a, so that both ends are enough.
-        mixture = self.good_answer(math.sqrt(low * high), cap)
-        return [((low, mixture),), ((high, mixture),)]
-
-    def worst(self, low: float, high: float, width: float, step: float = 0.02) -> float:
-        """Return the parameter with the largest value, found by a search in floating point.
-
-        Values are estimated first at logarithms of parameters at the distance ``step``.
+        Their cap exceeds the largest value of all answers by ``room``, relative to the ratio of
+        risks. A value and its parameter are ``known`` before.
         """
-        logs = np.linspace(math.log(low), math.log(high), 2 + int(math.log(high / low) / step))
-        best = int(np.argmax([self.estimate(math.exp(log_a)) for log_a in logs.tolist()]))
-
-        def value(log_a: float) -> float:
-            return self.answer(math.exp(log_a))[1]
-
-        # At the worst parameter two different mixtures may meet in a kink.
-        around = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
-        found = lowest_between(lambda log_a: -value(log_a), *around, width)
-        return math.exp(max((found, float(logs[best])), key=value))
-
-    def worst_near(self, a: float, width: float, step: float = 1e-3) -> float:
-        """Return the parameter with the largest value near one that a search has missed."""
-        found = self.worst(0.95 * a, 1.05 * a, width, step)
-        return max((found, a), key=lambda one: self.answer(one)[1])
-
-    def cover(self, low: float, high: float, cap: float) -> list[Claim]:
-        """Return claims that prove the cap between two parameters, checked in floating point."""
+        worst = known
         waiting = [(low, high)]
         found: dict[Claim, None] = {}
         for _ in range(4000):
             first, last = waiting.pop()
-            claims = self.claims(first, last, cap)
+            answered, claims = self.claims(first, last)
+            # A worse parameter than all before raises the cap, and claims that hold still hold.
+            worst = max(worst, *((self.answer(a)[1], a) for a in answered))
+            cap = worst[0] + room * (1 + worst[0])
             if all(self.highest(claim) <= cap for claim in claims):
                 found |= dict.fromkeys(claims)
             else:
                 middle = math.sqrt(first * last)
                 waiting += [(middle, last), (first, middle)]
             if not waiting:
-                return _extreme(list(found))
+                return Cover(*worst, _extreme(list(found)))
         raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
+
+
+class Cover(NamedTuple):
+    """The largest value of a family, the parameter with this value, and claims that prove it."""
+
+    value: float
+    worst: float
+    claims: list[Claim]
 
 
 def _extreme(claims: list[Claim]) -> list[Claim]:
@@ -458,12 +436,26 @@ def _extreme(claims: list[Claim]) -> list[Claim]:
     return kept
 
 
+def corners(points: Array) -> Array:
+    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
+    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
+    # points a convex hull costs more than it saves.
+    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
+
+
+def largest(rows: list[Array], a: float) -> Array:
+    """Return the largest |aA - B/a| among the points (A, B) of each row."""
+    A, B = np.concatenate(rows, axis=1)
+    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
+    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
+
+
 def enclosure(
     floor: float, cap: float, stop: float, tolerance: float, games: Solution | None = None
 ) -> Enclosure:
     """Return the enclosure of 1 + D², given proven ends of D²; refuse one that is too wide.
 
-    In the first reading ``games`` has the mixture, and the eigenvalues in the place of the places.
+    In the first reading ``games`` has the mixture, and eigenvalues in place of its places.
     """
     lower = downward(1 + exact(max(floor, 0.0)))
     upper = upward(1 + exact(cap))

@@ -24,13 +24,11 @@ def price_of_products(products: int, *, largest_eigenvalue: float, penalty: floa
     .. math:: C(k) = \min_{\varphi} \max_{0 \le s \le L} \bigl(1 + x\,(g - \varphi)^2\bigr)
         = \coth^2\Bigl((2k + 1)\,\mathrm{arsinh}\sqrt{\lambda^*/L}\Bigr)
 
-    with x = s/λ*, φ any polynomial of degree k - 1 in units of 1/λ*, and g = 1 - xφ. This is the
-    class of all methods with the coefficients φ(XᵀX/n)·Xᵀy/n, where φ may depend on k, L and λ*
-    and not on y: k iterations of any gradient method from zero, the first of which computes Xᵀy.
-    On the eigenvalues of :func:`hardest_spectrum` no such φ has a smaller ratio, even if it depends
-    on all eigenvalues. There the bound also holds for methods that depend on y, such as conjugate
-    gradients, in the limit of many directions and for Gaussian signal and noise. The documentation
-    has the proofs. :class:`stoptime.OptimalIteration` attains the bound for every k.
+    with x = s/λ*, φ any polynomial of degree k - 1 in units of 1/λ*, and g = 1 - xφ: k iterations
+    of any gradient method from zero, the first of which computes Xᵀy. On the eigenvalues of
+    :func:`hardest_spectrum` no such φ has a smaller ratio, even if it depends on all of them, and
+    in the limit of many directions of Gaussian signal and noise no method that depends on y, such
+    as conjugate gradients. :class:`stoptime.OptimalIteration` attains the bound for every k.
 
     Parameters
     ----------
@@ -128,17 +126,13 @@ def conjugate_gradient_risk(
     .. math:: \frac1n E\|X(\hat\beta_T - \beta_0)\|^2 \le (1 + \sqrt2)\Bigl(
         \sum_i s_i (v_i^T\beta_0)^2 e^{-T s_i} + \frac{\sigma^2}{n}\sum_i \min(1, T s_i)\Bigr)
 
-    The first sum is the bias of gradient flow at time T/2, and at most that of ridge with penalty
-    2/T. The second one is at most three times the degrees of freedom of this ridge. The iterates
-    are measured by their gain at s = 0, T = φ(0, k) = Σ 1/θ with the Ritz values θ: that of
-    gradient flow at time T, and of ridge with penalty 1/T. Between two iterates the coefficients
-    are interpolated linearly (:func:`stoptime.methods.conjugate_gradient.at_gains`), so that the
-    path has every gain T, which must not depend on y. The noise needs uncorrelated coordinates of
-    variance σ², and no distribution.
-
-    The derivation is in the documentation of the bounds, and the constant is our own. It is of the
-    kind of Theorem 3.7 in Hucker, Reiß, Stark (2025), Comparing regularisation paths of (conjugate)
-    gradient estimators in ridge regression, whose statement it does not claim to be.
+    The iterates are measured by their gain at s = 0, T = φ(0, k) = Σ 1/θ with the Ritz values θ:
+    that of gradient flow at time T, and of ridge with penalty 1/T. Between two iterates the
+    coefficients are interpolated linearly (:func:`stoptime.methods.conjugate_gradient.at_gains`),
+    so that the path has every gain T, which must not depend on y. The noise needs uncorrelated
+    coordinates of variance σ², and no distribution. The page *Certificates* has the derivation; the
+    constant is our own, of the kind of Theorem 3.7 in Hucker, Reiß, Stark (2025), Comparing
+    regularisation paths of (conjugate) gradient estimators in ridge regression.
 
     Parameters
     ----------

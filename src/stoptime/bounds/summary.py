@@ -119,92 +119,66 @@ def statements(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> 
 
 def claims(condition_numbers: Iterable[float]) -> list[Claim]:
     """Return all statements: first those of the paper, each with an estimate, then new ones."""
-    return [
-        *_two_readings("gradient flow / ridge", 1.0786, GradientFlow()),
+    accelerated, heavy_ball, gradient = AcceleratedFlow(), HeavyBallFlow(), GradientFlow()
+    prior = partial(risk_inflation, gradient, stop=1.0)
+    error = partial(partial, parameter_error)
+    variance = "variance / ridge variance, λ = 1/t²"
+    found = [
+        *_two_readings("gradient flow / ridge", 1.0786, gradient),
         Claim(
             "gradient flow / ridge, t = 1/λ*",
             1.2147,
-            partial(risk_inflation, GradientFlow(), stop=1.0),
-            lambda: calibrate(GradientFlow(), "paper").inflation,
+            prior,
+            lambda: calibrate(gradient, "paper").inflation,
         ),
-        *_two_readings("accelerated flow / ridge", 1.5991, AcceleratedFlow()),
+        *_two_readings("accelerated flow / ridge", 1.5991, accelerated),
         Claim(
             "accelerated flow, parameter error",
             0.7657,
-            partial(parameter_error, AcceleratedFlow()),
-            lambda: calibrate(AcceleratedFlow(), "paper").parameter_error,
+            error(accelerated),
+            lambda: calibrate(accelerated, "paper").parameter_error,
         ),
         Claim(
             "heavy-ball flow, parameter error",
             25.0,
-            partial(parameter_error, HeavyBallFlow()),
+            error(heavy_ball),
             _estimated_heavy_ball_error,
         ),
-        *(claim for kappa in condition_numbers for claim in _heavy_ball(kappa)),
-        *_two_readings("critically damped flow / ridge (Wang, Zhou, Fu)", 1.035, CriticalFlow()),
-        *_new_claims(),
     ]
-
-
-def _new_claims() -> list[Claim]:
-    """Return what is in neither paper."""
-    variance = "variance / ridge variance, λ = 1/t²"
-    iterations = {
+    for kappa in condition_numbers:
+        found += _heavy_ball(kappa)
+    critical = "critically damped flow / ridge (Wang, Zhou, Fu)"
+    found += _two_readings(critical, 1.035, CriticalFlow())
+    for name, flow in (("accelerated flow", accelerated), ("heavy-ball flow", heavy_ball)):
+        found.append(Claim(f"{name}, {variance}", None, partial(variance_coupling, flow)))
+    new: dict[str, Filter] = {
+        **{
+            f"accelerated flow / ridge, friction {r:g}": AcceleratedFlow(r) for r in (4.0, 5.0, 9.0)
+        },
+        **{f"ridge iterated {q} times / ridge": IteratedRidge(q) for q in (2, 3)},
+        **{f"Butterworth filter of degree {q} / ridge": Butterworth(q) for q in (2, 4)},
+    }
+    for name, method in new.items():
+        found += _two_readings(name, None, method)
+    iterations: dict[str, Filter] = {
         "gradient descent": GradientDescent(),
         "Nesterov's method": Nesterov(),
         "ν-method": NuMethod(),
         "heavy ball with momentum 0.9": HeavyBall(momentum=0.9),
     }
-    error = partial(partial, parameter_error)
-    return [
-        Claim(f"accelerated flow, {variance}", None, partial(variance_coupling, AcceleratedFlow())),
-        Claim(f"heavy-ball flow, {variance}", None, partial(variance_coupling, HeavyBallFlow())),
-        *(
-            claim
-            for friction in (4.0, 5.0, 9.0)
-            for claim in _two_readings(
-                f"accelerated flow / ridge, friction {friction:g}", None, AcceleratedFlow(friction)
-            )
-        ),
-        *(
-            claim
-            for times in (2, 3)
-            for claim in _two_readings(
-                f"ridge iterated {times} times / ridge", None, IteratedRidge(times)
-            )
-        ),
-        *(
-            claim
-            for degree in (2, 4)
-            for claim in _two_readings(
-                f"Butterworth filter of degree {degree} / ridge", None, Butterworth(degree)
-            )
-        ),
-        *(
-            Claim(f"{name} / ridge, {ONE_STOP}, any step ≤ 1/L", None, partial(risk_inflation, m))
-            for name, m in iterations.items()
-        ),
-        Claim(
-            f"Nesterov's method / ridge, {BEST_STOP}, step 0.01/λ*",
-            None,
-            partial(risk_inflation, Nesterov(0.01), adaptive=True),
-        ),
-        Claim(
-            "accelerated flow, parameter error, λ = 5/t²",
-            None,
-            error(AcceleratedFlow(), calibration=5.0),
-        ),
-        Claim(
-            "critically damped flow, parameter error, λ = 2.2712/t²",
-            None,
-            error(CriticalFlow(), calibration=2.2712),
-        ),
-        Claim(
-            "gradient flow, parameter error, λ = 0.79/t",
-            None,
-            error(GradientFlow(), calibration=0.79),
-        ),
-    ]
+    for name, method in iterations.items():
+        statement = f"{name} / ridge, {ONE_STOP}, any step ≤ 1/L"
+        found.append(Claim(statement, None, partial(risk_inflation, method)))
+    adaptive = partial(risk_inflation, Nesterov(0.01), adaptive=True)
+    found.append(Claim(f"Nesterov's method / ridge, {BEST_STOP}, step 0.01/λ*", None, adaptive))
+    for name, method, c, time in (
+        ("accelerated flow", accelerated, 5.0, "t²"),
+        ("critically damped flow", CriticalFlow(), 2.2712, "t²"),
+        ("gradient flow", gradient, 0.79, "t"),
+    ):
+        statement = f"{name}, parameter error, λ = {c:g}/{time}"
+        found.append(Claim(statement, None, error(method, calibration=c)))
+    return found
 
 
 def _two_readings(name: str, paper: float | None, method: Filter) -> list[Claim]:
