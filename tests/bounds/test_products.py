@@ -14,8 +14,13 @@ from scipy.optimize import linprog
 import stoptime as st
 from stoptime import bounds
 from stoptime.methods.conjugate_gradient import conjugate_gradients
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import (
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    OptimalIteration,
+)
 from stoptime.theory.search import risk_ratio
 
 flint = pytest.importorskip("flint")

@@ -12,8 +12,13 @@ from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.averages import Averaged, Decayed
 from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.butterworth import Butterworth
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+    HighResolutionFlow,
+)
 from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Coefficients, Iteration, Recurrence
 from stoptime.methods.registry import ALL_METHODS

@@ -165,7 +165,7 @@ def test_values_files_and_repr(tmp_path, rng):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"counts the eigenvalues of a spectrum: call tuned_to"):
+    with pytest.raises(ValueError, match=r"depends on the spectrum: call tuned_to"):
         CUTOFF.gain(1.0, 2)
     with pytest.raises(ValueError, match="give the eigenvalues"):
         st.equivalent_stop(CUTOFF, 0.1)

@@ -12,8 +12,13 @@ from scipy.integrate import solve_ivp
 
 from reference import accuracy
 from stoptime.methods.butterworth import Butterworth
-from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow
+from stoptime.methods.flows import (
+    AcceleratedFlow,
+    CriticalFlow,
+    GradientFlow,
+    HeavyBallFlow,
+    HighResolutionAcceleratedFlow,
+)
 from stoptime.methods.iterations import Nesterov
 from stoptime.methods.registry import FAMILY, METHODS, as_content, from_content, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
@@ -302,7 +307,7 @@ def test_critical_damping_is_tuned_to_the_smallest_eigenvalue():
     assert HeavyBallFlow().tuned_to([4.0, 0.25, 1.0]) == HeavyBallFlow(0.5)
     assert HeavyBallFlow(2.0).tuned_to([0.0]) == HeavyBallFlow(2.0)
     for singular in ([0.0, 1.0], []):
-        with pytest.raises(ValueError, match=r"singular.*damping=0\.1"):
+        with pytest.raises(ValueError, match=r"singular.*Give damping as a number"):
             HeavyBallFlow().tuned_to(singular)
     with pytest.raises(ValueError, match="tuned_to"):
         HeavyBallFlow().gain(1.0, 1.0)

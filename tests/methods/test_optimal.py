@@ -14,8 +14,7 @@ from sklearn.linear_model import Ridge
 import stoptime as st
 from iteration_cases import make_data
 from stoptime.methods.averages import Decayed
-from stoptime.methods.iterations import Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import Nesterov, NuMethod, OptimalIteration
 from stoptime.methods.registry import as_content, from_content
 from stoptime.methods.schedules import Cosine
 

@@ -72,10 +72,10 @@ def test_a_schedule_is_a_value_object(schedule):
 @each_schedule
 def test_a_schedule_keeps_its_last_value_and_knows_its_range(schedule):
     values = [schedule(k) for k in range(1, schedule.total + 3)]
-    assert schedule(10**9) == schedule.last == values[-1]
-    assert (schedule.largest, schedule.smallest) == (max(values), min(values))
+    assert schedule(10**9) == values[-1]
+    assert schedule.largest == max(values)
     assert schedule.mean == pytest.approx(np.mean(values[:-1]), rel=1e-12)
-    tripled = schedule.times(3.0)
+    tripled = schedule * 3.0
     assert (tripled.total, tripled.length) == (schedule.total, schedule.length)
     np.testing.assert_allclose(tripled.values, 3 * np.array(schedule.values), rtol=1e-13)
 
@@ -213,9 +213,9 @@ def test_a_step_may_be_too_long_for_a_while_but_not_for_long():
     short = GradientDescent(Listed((*[2.4] * 5, 0.5)))
     assert short.tuned_to([0.1, 1.0]) == short
     assert np.abs(short.shrinkage(1.0, 5)) == pytest.approx(1.4**5)
-    with pytest.raises(ValueError, match=r"grows too far.*times its signal.*below 2 \(2/L\)"):
+    with pytest.raises(ValueError, match=r"grows too far.*times its signal.*below 2"):
         GradientDescent(Listed((*[2.4] * 50, 0.5))).tuned_to([0.1, 1.0])
-    with pytest.raises(ValueError, match=r"diverges.*below 2 \(2/L\)"):
+    with pytest.raises(ValueError, match=r"diverges.*below 2"):
         GradientDescent(Listed((0.5, 2.4))).tuned_to([0.1, 1.0])
     with pytest.raises(ValueError, match="grows too far"):
         st.path(*make_data(30, 4), HeavyBall(Cosine(50.0, 100), 0.9), [3])

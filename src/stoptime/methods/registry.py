@@ -20,10 +20,17 @@ from stoptime.methods.flows import (
     CriticalFlow,
     GradientFlow,
     HeavyBallFlow,
+    HighResolutionAcceleratedFlow,
+    HighResolutionFlow,
 )
-from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
-from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import (
+    SGD,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    OptimalIteration,
+)
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of

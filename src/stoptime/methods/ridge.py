@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,16 +43,12 @@ class Ridge(SumOfRidges):
     scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
     universal_guarantee: ClassVar[bool] = True
-    """Ridge is the method that all others are compared with."""
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + t * s)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        late = np.maximum(t, 1)
-        early = np.minimum(t, 1)
-        # equals t/(1 + ts), arranged so that neither ts nor 1/t overflows
-        return early / (1 / late + early * s)
+        return t / (1 + t * s)
 
     def ridges(self, stops: Array) -> tuple[Complex, Complex]:
         """Return the penalty of every stop, with weight one."""
@@ -60,11 +56,11 @@ class Ridge(SumOfRidges):
         return penalties, np.ones_like(penalties)
 
 
-def whole_times(name: str, value: object, most: int | None = None) -> int:
+def whole_times(name: str, value: Any, most: float = np.inf) -> int:
     """Return a whole number of at least one; 3.0, as a command line gives it, is the number 3."""
     whole = isinstance(value, float) and value.is_integer()
-    number = whole_number(name, int(cast("float", value)) if whole else value, least=1)
-    if most is not None and number > most:
+    number = whole_number(name, int(value) if whole else value, least=1)
+    if number > most:
         raise ValueError(f"{name} must be at most {most}; got {value!r}.")
     return number
 
@@ -76,10 +72,9 @@ class IteratedRidge(Filter):
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
         g(s, t) = (1 + ts/q)^{-q}, \quad \lambda = q/t
 
-    Once is ridge, and gradient flow is the limit of many times. Ridge cannot use a signal that
-    leans strongly towards the leading directions, because its shrinkage falls only like 1/s; here
-    it falls like :math:`s^{-q}`. See King, Chillingworth (1979), Approximation of generalized
-    inverses by iterated regularization.
+    Once is ridge, and gradient flow is the limit of many times. The shrinkage falls like
+    :math:`s^{-q}`, so that a signal that leans towards the leading directions is used. See King,
+    Chillingworth (1979), Approximation of generalized inverses by iterated regularization.
 
     Parameters
     ----------
@@ -99,7 +94,6 @@ class IteratedRidge(Filter):
     scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
     universal_guarantee: ClassVar[bool] = True
-    """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
     _checks: ClassVar[Checks] = {"times": whole_times}
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
@@ -109,7 +103,7 @@ class IteratedRidge(Filter):
         time = t / self.times
         ratio = 1 / (1 + time * s)
         # φ = (t/q)(r + r² + … + r^q) with r = 1/(1 + ts/q): no two terms cancel
-        total = np.ones_like(ratio)
-        for _ in range(self.times - 1):
-            total = 1 + ratio * total
-        return Ridge()._gain(s, time) * total
+        total = np.zeros_like(ratio)
+        for _ in range(self.times):
+            total = ratio * (1 + total)
+        return time * total
