@@ -153,6 +153,23 @@ class Decayed(Wrapped):
         run = self.method.run(s + self.weight_decay, start)
         return with_penalty(run, s, self.weight_decay, start)
 
+    @property
+    def runs_steps(self) -> bool:
+        """Whether stop k costs k steps of a recurrence."""
+        return self.decoupled or self.method.runs_steps
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        if self.runs_steps:
+            return super()._shrinkage(s, t)
+        # the mean of one and the shrinkage of the inner method, which is a power
+        w = self.weight_decay
+        return (w + s * self.method._shrinkage(s + w, t)) / (s + w)
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        if self.runs_steps:
+            return super()._gain(s, t)
+        return self.method._gain(s + self.weight_decay, t)
+
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end, which is ridge unless a schedule ends before."""
         if np.isfinite(self.ends_at):
