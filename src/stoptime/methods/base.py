@@ -228,6 +228,14 @@ class Filter(Method):
         return float(brentq(excess, first, last, xtol=1e-13 * last)) * (1 + 1e-12)
 
 
+class Monotone(Filter):
+    """A filter of ts or t²s that falls monotonically, with a proven guarantee on every spectrum."""
+
+    oscillates: ClassVar[bool] = False
+    scale_free: ClassVar[bool] = True
+    universal_guarantee: ClassVar[bool] = True
+
+
 def evaluated(method: Filter, formula: Formula, which: int, s: ArrayLike, t: ArrayLike) -> Array:
     """Apply a formula to checked arguments; where t is infinite, take one of the limits."""
     s = nonnegative("s", s)
@@ -300,8 +308,8 @@ def smallest_positive(name: str, s: Array, least: float = 0.0) -> float:
     smallest = float(s.min(initial=np.inf))
     if not least < smallest < np.inf:
         raise ValueError(
-            f"{name} is computed from the smallest eigenvalue, which must be positive: it is "
-            f"{smallest:g}, a singular spectrum, or unknown as for sparse matrices and operators. "
+            f"An automatic {name} needs a positive smallest eigenvalue, but it is {smallest:g}: a "
+            "singular spectrum, or unknown as for sparse matrices and operators. "
             f"Give {name} as a number."
         )
     return smallest

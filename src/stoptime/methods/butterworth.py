@@ -39,10 +39,7 @@ class Butterworth(SumOfRidges):
     order: int = 4
     name: ClassVar[str] = "butterworth"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
-    universal_guarantee: ClassVar[bool] = True
     _checks: ClassVar[Checks] = {"order": partial(whole_times, most=1000)}
 
     def _shrinkage(self, s: Array, t: Array) -> Array:

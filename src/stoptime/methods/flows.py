@@ -12,6 +12,7 @@ from stoptime.methods import special
 from stoptime.methods.base import (
     Checks,
     Filter,
+    Monotone,
     concrete,
     longest_step,
     once_tuned,
@@ -28,7 +29,7 @@ def friction_number(name: str, value: object) -> float:
 
 
 @dataclass(frozen=True)
-class GradientFlow(Filter):
+class GradientFlow(Monotone):
     r"""Gradient descent with infinitely small steps.
 
     .. math:: \dot\beta = X^T(y - X\beta)/n, \qquad g(s, t) = e^{-ts}
@@ -38,9 +39,6 @@ class GradientFlow(Filter):
 
     name: ClassVar[str] = "gradient-flow"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
-    universal_guarantee: ClassVar[bool] = True
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)
@@ -50,7 +48,7 @@ class GradientFlow(Filter):
 
 
 @dataclass(frozen=True)
-class AveragedFlow(Filter):
+class AveragedFlow(Monotone):
     r"""The average of gradient flow over its past, or over the last half of it.
 
     .. math:: \bar g(s, t) = \frac{1}{t - t_0}\int_{t_0}^t e^{-us}\,du, \qquad t_0 = 0
@@ -70,10 +68,6 @@ class AveragedFlow(Filter):
     kind: Literal["polyak", "tail"] = "polyak"
     name: ClassVar[str] = "averaged-flow"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
-    universal_guarantee: ClassVar[bool] = True
-    """The shrinkage is at most that of ridge at stop t/2."""
 
     def __post_init__(self) -> None:
         if self.kind not in ("polyak", "tail"):
@@ -156,7 +150,7 @@ class AcceleratedFlow(Filter):
 
 
 @dataclass(frozen=True)
-class CriticalFlow(Filter):
+class CriticalFlow(Monotone):
     r"""Momentum with the damping that is critical in every direction at once.
 
     .. math::
@@ -177,9 +171,6 @@ class CriticalFlow(Filter):
 
     name: ClassVar[str] = "critical-flow"
     time_power: ClassVar[int] = 2
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
-    universal_guarantee: ClassVar[bool] = True
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         u = np.minimum(t * np.sqrt(s), 1e3)  # exp(-1000) is zero, and infinity would give NaN

@@ -42,13 +42,7 @@ def _by_name(*classes: type[Method]) -> dict[str, type[Method]]:
 
 
 METHODS = _by_name(
-    Ridge,
-    GradientFlow,
-    AcceleratedFlow,
-    HeavyBallFlow,
-    CriticalFlow,
-    IteratedRidge,
-    Butterworth,
+    Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge, Butterworth
 )
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Complex, Filter
+from stoptime.methods.base import Checks, Complex, Monotone
 from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
 
 
-class SumOfRidges(Filter):
+class SumOfRidges(Monotone):
     """A filter that is a sum of a few ridges, so that leave-one-out takes few systems a stop."""
 
     @abstractmethod
@@ -39,10 +39,7 @@ class Ridge(SumOfRidges):
 
     name: ClassVar[str] = "ridge"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
-    universal_guarantee: ClassVar[bool] = True
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + t * s)
@@ -66,7 +63,7 @@ def whole_times(name: str, value: Any, most: float = np.inf) -> int:
 
 
 @dataclass(frozen=True)
-class IteratedRidge(Filter):
+class IteratedRidge(Monotone):
     r"""Ridge regression applied again and again to its own residuals, q times in all.
 
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
@@ -90,10 +87,7 @@ class IteratedRidge(Filter):
     times: int = 2
     name: ClassVar[str] = "iterated-ridge"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
-    universal_guarantee: ClassVar[bool] = True
     _checks: ClassVar[Checks] = {"times": whole_times}
 
     def _shrinkage(self, s: Array, t: Array) -> Array:

@@ -18,18 +18,6 @@ import numpy as np
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 
-__all__ = [
-    "Computed",
-    "Constant",
-    "Cosine",
-    "Linear",
-    "Listed",
-    "OneCycle",
-    "Polynomial",
-    "Schedule",
-    "StepDecay",
-]
-
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 
 
@@ -335,3 +323,4 @@ SCHEDULES: dict[str, type[Schedule]] = {
     cls.__name__: cls for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
 }
 """The schedules that can be written to a file, by their names."""
+__all__ = ["Computed", "Schedule", *SCHEDULES]  # noqa: PLE0604 - the documented names
