@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import (
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    OptimalIteration,
+)
 
 CONCRETE = [
     GradientDescent(0.8),

@@ -30,17 +30,18 @@ from stoptime.methods.flows import (
     CriticalFlow,
     GradientFlow,
     HeavyBallFlow,
+    HighResolutionAcceleratedFlow,
+    HighResolutionFlow,
 )
-from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
 from stoptime.methods.iterations import (
     SGD,
     GradientDescent,
     HeavyBall,
     Nesterov,
     NuMethod,
+    OptimalIteration,
     as_iteration,
 )
-from stoptime.methods.optimal import OptimalIteration
 from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge

@@ -10,8 +10,14 @@ from bounds.formulas import bessel, risk_ratio
 from stoptime import bounds
 from stoptime.bounds import balls, certificates, iterates, iterations
 from stoptime.bounds.iterates import iterates_of
-from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import (
+    SGD,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    OptimalIteration,
+)
 from stoptime.methods.schedules import Cosine
 from stoptime.show.plan import plan
 from stoptime.theory.calibration import calibrate

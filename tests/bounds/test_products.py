@@ -12,8 +12,13 @@ from scipy.optimize import linprog
 
 from stoptime import bounds
 from stoptime.methods.conjugate_gradient import conjugate_gradients
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import (
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    OptimalIteration,
+)
 
 flint = pytest.importorskip("flint")
 

@@ -13,7 +13,6 @@ METHODS = [
     st.Adam(lr=0.05),
     st.Adam(lr=0.01, betas=(0.8, 0.99), eps=1e-2),
     st.AdamW(lr=0.05, weight_decay=0.1),
-    st.RMSProp(lr=0.001),
     st.RMSProp(lr=0.002, alpha=0.9, eps=0.2),
     st.AdaGrad(lr=0.3),
 ]
@@ -33,97 +32,49 @@ def on_rows(method, X, y, last):
             m = b1 * m + (1 - b1) * g
             v = b2 * v + (1 - b2) * g * g
             b = b - method.lr / (1 - b1**k) * m / (np.sqrt(v) / np.sqrt(1 - b2**k) + method.eps)
-        elif isinstance(method, st.RMSProp):
-            v = method.alpha * v + (1 - method.alpha) * g * g
-            b = b - method.lr * g / (np.sqrt(v) + method.eps)
         else:
-            v = v + g * g
+            kept = getattr(method, "alpha", 1.0)
+            v = kept * v + (1 - kept if kept < 1 else 1.0) * g * g
             b = b - method.lr * g / (np.sqrt(v) + method.eps)
         iterates.append(b)
     return np.array(iterates)
-
-
-def centred(X, y):
-    return X - X.mean(axis=0), y - y.mean(axis=0)
 
 
 @each
 @pytest.mark.parametrize(("n", "p"), [(60, 6), (8, 15)])
 def test_iterates_are_those_of_a_loop_on_the_rows(method, n, p):
     X, y = make_data(n, p)
-    stops = np.array([0, 1, 2, 17, 500])
+    stops = np.array([0, 1, 2, 17, 300])
     for intercept in (False, True):
         drawn = st.path(X, y, method, stops, fit_intercept=intercept)
-        right = on_rows(method, *(centred(X, y) if intercept else (X, y)), 500)[stops]
+        rows = (X - X.mean(axis=0), y - y.mean()) if intercept else (X, y)
+        right = on_rows(method, *rows, 300)[stops]
         np.testing.assert_allclose(drawn.coef, right, atol=1e-10 * np.abs(right).max())
         if intercept:
             np.testing.assert_allclose(drawn.intercept, y.mean() - right @ X.mean(axis=0))
-
-
-def test_where_iterates_are_chaotic_so_is_the_loop_itself():
-    """RMSProp keeps moving by its step around the minimum: the last digit of the data decides."""
-    X, y = make_data(60, 6)
-    method = st.RMSProp(lr=0.01)
-    right = on_rows(method, X, y, 500)
-    other = on_rows(method, X, y * (1 + 1e-15), 500)
-    drawn = st.path(X, y, method, np.arange(501), fit_intercept=False).coef
-    assert np.abs(drawn - right)[:100].max() < 1e-12
-    assert np.abs(other - right)[-1].max() > 1e-4
-    assert np.abs(drawn - right)[-1].max() < 100 * np.abs(other - right)[-1].max()
-
-
-@each
-def test_iterates_are_those_of_torch(method):
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    X, y = make_data(40, 5)
-    classes = {
-        "adam": torch.optim.Adam,
-        "adamw": torch.optim.AdamW,
-        "rmsprop": torch.optim.RMSprop,
-        "adagrad": torch.optim.Adagrad,
-    }
-    rows, response = torch.tensor(X), torch.tensor(y)
-    coef = torch.zeros(5, dtype=torch.float64, requires_grad=True)
-    optimizer = classes[method.name]([coef], **vars(method))
-    found = [coef.detach().numpy().copy()]
-    for _ in range(500):
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(rows @ coef, response).backward()
-        optimizer.step()
-        found.append(coef.detach().numpy().copy())
-    drawn = st.path(X, y, method, np.arange(501), fit_intercept=False)
-    np.testing.assert_allclose(drawn.coef, found, atol=1e-10)
 
 
 @each
 @pytest.mark.parametrize("intercept", [False, True])
 def test_degrees_of_freedom_are_the_derivative_of_the_fit(method, intercept):
     X, y = make_data(12, 4)
-    stops = [0, 1, 3, 20, 60]
+    stops = [0, 1, 3, 60]
     drawn = st.path(X, y, method, stops, fit_intercept=intercept)
-    trace = np.zeros(len(stops))
     width = 1e-6
-    for i, row in enumerate(np.eye(12)):
-        fits = [
-            st.path(X, y + sign * width * row, method, stops, fit_intercept=intercept).predict(X)
-            for sign in (-1, 1)
-        ]
-        trace += (fits[1] - fits[0])[:, i] / (2 * width)
+    # one target for every row that is moved up or down
+    moved = y[:, None] + width * np.hstack([np.eye(12), -np.eye(12)])
+    fits = np.einsum(
+        "np,tpq->tnq",
+        X - intercept * X.mean(axis=0),
+        st.path(X, moved, method, stops, fit_intercept=intercept).coef,
+    )
+    up, down = fits[:, :, :12], fits[:, :, 12:]
+    trace = np.einsum("tnn->t", up - down) / (2 * width) + intercept
     np.testing.assert_allclose(drawn.degrees_of_freedom, trace, atol=1e-5)
     assert drawn.degrees_of_freedom[0] == intercept
-    np.testing.assert_allclose(drawn.degrees_of_freedom[-1], trace[-1], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        st.Adam(lr=0.02, eps=0.05),
-        st.AdaGrad(lr=0.2, eps=0.05),
-        st.RMSProp(lr=0.01, eps=0.05),
-        st.AdamW(lr=0.02, eps=0.05),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("method", [st.Adam(lr=0.02, eps=0.05), st.AdaGrad(lr=0.2, eps=0.05)])
 def test_degrees_of_freedom_are_the_covariance_with_the_response(method):
     """Stein's identity: the mean of the trace is Σ Cov(fit, y)/σ², where the fit has no jumps."""
     rng = np.random.default_rng(0)
@@ -141,25 +92,19 @@ def test_degrees_of_freedom_are_the_covariance_with_the_response(method):
     assert np.all(np.abs(covariances.mean(axis=1)) < 4 * error)
 
 
-def test_many_targets_are_single_targets():
-    X, y = make_data(25, 4)
-    Y = np.column_stack([y, 2 * y + X[:, 0], -y])
-    drawn = st.path(X, Y, st.Adam(0.1), [3, 30])
-    for k in range(3):
-        alone = st.path(X, Y[:, k], st.Adam(0.1), [3, 30])
-        np.testing.assert_allclose(drawn.coef[:, :, k], alone.coef, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(drawn.degrees_of_freedom[:, k], alone.degrees_of_freedom)
-
-
-def test_a_weight_of_two_counts_a_row_twice():
+def test_a_weight_of_two_counts_a_row_twice_and_targets_are_apart():
     X, y = make_data(20, 3)
-    weights = np.ones(20)
-    weights[4] = 2
     twice = np.append(np.arange(20), 4)
-    a = st.path(X, y, st.Adam(), [50], sample_weight=weights)
+    a = st.path(X, y, st.Adam(), [50], sample_weight=1.0 + (np.arange(20) == 4))
     b = st.path(X[twice], y[twice], st.Adam(), [50])
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-9)
     np.testing.assert_allclose(a.degrees_of_freedom, b.degrees_of_freedom, rtol=1e-7)
+    Y = np.column_stack([y, 2 * y + X[:, 0]])
+    drawn = st.path(X, Y, st.Adam(0.1), [3, 30])
+    for k in range(2):
+        alone = st.path(X, Y[:, k], st.Adam(0.1), [3, 30])
+        np.testing.assert_allclose(drawn.coef[:, :, k], alone.coef, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(drawn.degrees_of_freedom[:, k], alone.degrees_of_freedom)
 
 
 def test_a_rotation_of_the_features_changes_the_path():
@@ -170,35 +115,31 @@ def test_a_rotation_of_the_features_changes_the_path():
     assert np.abs(plain - turned).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["float32", "torch", "chunks", "sparse", "constant", "no rank"])
-def test_data_of_every_kind(kind):
+def test_data_of_every_kind():
     X, y = make_data(30, 4)
     method = st.Adam(0.05)
     right = st.path(X, y, method, [20]).coef
-    if kind == "float32":
-        drawn = st.path(X.astype(np.float32), y.astype(np.float32), method, [20])
-        assert drawn.coef.dtype == np.float32
-        np.testing.assert_allclose(drawn.coef, right, rtol=1e-3, atol=1e-4)
-    elif kind == "torch":
-        torch = pytest.importorskip("torch", reason="torch is not installed")
-        drawn = st.path(torch.tensor(X), torch.tensor(y), method, [20])
-        np.testing.assert_allclose(drawn.coef.numpy(), right, rtol=1e-9)
-    elif kind == "chunks":
-        drawn = st.path(st.summarise(X, y), method, [20])
-        np.testing.assert_allclose(drawn.coef, right, rtol=1e-8)
-        assert drawn.error.shape == (1,)
-    elif kind == "sparse":
-        drawn = st.path(sparse.csr_array(X), y, method, [20])
-        np.testing.assert_allclose(drawn.coef, right, rtol=1e-9)
-    elif kind == "constant":
-        wider = np.column_stack([X, np.full(30, 7.0)])
-        drawn = st.path(wider, y, method, [20])
-        np.testing.assert_allclose(drawn.coef[:, :4], right, rtol=1e-9)
-        assert drawn.coef[0, 4] == 0
-    else:
-        drawn = st.path(np.ones((5, 2)), np.arange(5.0), method, [0, 20])
-        assert not drawn.coef.any()
-        np.testing.assert_allclose(drawn.degrees_of_freedom, 1)
+    drawn = st.path(X.astype(np.float32), y.astype(np.float32), method, [20])
+    assert drawn.coef.dtype == np.float32
+    np.testing.assert_allclose(drawn.coef, right, rtol=1e-3, atol=1e-4)
+    drawn = st.path(st.summarise(X, y), method, [20])
+    np.testing.assert_allclose(drawn.coef, right, rtol=1e-8)
+    assert drawn.error.shape == (1,)
+    drawn = st.path(sparse.csr_array(X), y, method, [20])
+    np.testing.assert_allclose(drawn.coef, right, rtol=1e-9)
+    drawn = st.path(np.column_stack([X, np.full(30, 7.0)]), y, method, [20])
+    np.testing.assert_allclose(drawn.coef, [[*right[0], 0.0]], rtol=1e-9)
+    drawn = st.path(np.ones((5, 2)), np.arange(5.0), method, [0, 20])
+    assert not drawn.coef.any()
+    np.testing.assert_allclose(drawn.degrees_of_freedom, 1)
+    scaled = st.path(X, 1e90 * y, st.AdaGrad(lr=1e89, eps=1e-300), [20]).coef
+    unit = st.path(X, y, st.AdaGrad(lr=0.1, eps=1e-300), [20]).coef
+    np.testing.assert_allclose(scaled, 1e90 * unit, rtol=1e-6)
+    with pytest.raises(ValueError, match="a kernel has none"):
+        st.StoppedKernelRegressor(method, stop=5).fit(X, y)
+    large = sparse.random(3000, 2000, density=0.01, random_state=0, format="csr")
+    with pytest.raises(ValueError, match="needs all of XᵀX"):
+        st.path(large, np.ones(3000), method, [5])
 
 
 def test_the_stop_is_chosen_by_folds_hold_out_and_sure():
@@ -207,9 +148,6 @@ def test_the_stop_is_chosen_by_folds_hold_out_and_sure():
     y = X @ rng.standard_normal(8) + 2 * rng.standard_normal(120)
     method = st.Adam(lr=0.05)
     stops = np.arange(0, 200, 10)
-    model = st.StoppedRegressorCV(method, stops=stops, cv=5).fit(X, y)
-    np.testing.assert_allclose(model.coef_, st.path(X, y, method, model.stop_).coef[0])
-    # two folds by hand
     folds = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
     by_hand = np.zeros(len(stops))
     for train, test in folds:
@@ -217,9 +155,9 @@ def test_the_stop_is_chosen_by_folds_hold_out_and_sure():
         by_hand += ((fits - y[test]) ** 2).sum(axis=1) / 120
     found = st.StoppedRegressorCV(method, stops=stops, cv=folds).fit(X, y)
     np.testing.assert_allclose(found.errors_, by_hand, rtol=1e-9)
-    held = st.StoppedRegressorCV(method, stops=stops, rule=st.HoldOut(X[:40], y[:40])).fit(
-        X[40:], y[40:]
-    )
+    np.testing.assert_allclose(found.coef_, st.path(X, y, method, found.stop_).coef[0])
+    rule = st.HoldOut(X[:40], y[:40])
+    held = st.StoppedRegressorCV(method, stops=stops, rule=rule).fit(X[40:], y[40:])
     fits = st.path(X[40:], y[40:], method, stops).predict(X[:40])
     np.testing.assert_allclose(held.errors_, ((fits - y[:40]) ** 2).mean(axis=1), rtol=1e-9)
     sure = st.StoppedRegressorCV(method, stops=stops, rule=st.SURE(noise=4.0)).fit(X, y)
@@ -227,36 +165,28 @@ def test_the_stop_is_chosen_by_folds_hold_out_and_sure():
     training = ((drawn.predict(X) - y) ** 2).mean(axis=1)
     right = training + 2 * 4.0 / 120 * drawn.degrees_of_freedom
     np.testing.assert_allclose(sure.errors_, right, rtol=1e-9)
-    np.testing.assert_allclose(
-        st.training_error(st.decompose(X, y), method, stops), training, rtol=1e-9
-    )
-    assert sure.degrees_of_freedom_ == pytest.approx(
-        float(drawn.degrees_of_freedom[list(stops).index(sure.stop_)])
-    )
+    every = st.training_error(st.decompose(X, y), method, np.arange(31))
+    np.testing.assert_allclose(every[::10], training[:4], rtol=1e-9)
+    level = float(every[30])
+    model = st.StoppedRegressorCV(method, rule=st.Discrepancy(noise=level)).fit(X, y)
+    assert model.stop_ == np.argmax(every <= level)
 
 
 def test_the_default_search_goes_on_while_the_error_falls():
     X, y = make_data(60, 3)
-    model = st.StoppedRegressorCV(st.Adam(lr=0.001), cv=3).fit(X, X @ [3.0, 2.0, -2.0] + 0.1 * y)
-    assert model.stops_.max() > 1000
-    assert np.isfinite(model.stop_)
+    model = st.StoppedRegressorCV(st.Adam(lr=0.005), cv=3).fit(X, X @ [3.0, 2.0, -2.0] + 0.1 * y)
+    assert model.stops_.max() > 500
     assert model.plot() is not None
-    many = st.StoppedRegressorCV(st.Adam(lr=0.05), cv=3, per_target=True)
+    many = st.StoppedRegressorCV(st.Adam(lr=0.05), stops=[5, 50], cv=3, per_target=True)
     many.fit(X, np.column_stack([y, X[:, 0]]))
-    assert many.stop_.shape == (2,)
-    assert many.degrees_of_freedom_.shape == (2,)
+    assert many.stop_.shape == many.degrees_of_freedom_.shape == (2,)
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((250, 220))  # for which the degrees of freedom take too long
+    large = st.StoppedRegressor(st.Adam(), stop=1000).fit(wide, wide[:, 0])
+    assert np.isnan(large.degrees_of_freedom_)
 
 
-def test_the_discrepancy_principle_uses_the_training_error():
-    X, y = make_data(60, 3)
-    errors = st.training_error(st.decompose(X, y), st.Adam(0.1), np.arange(31))
-    level = float(errors[30])
-    model = st.StoppedRegressorCV(st.Adam(0.1), rule=st.Discrepancy(noise=level)).fit(X, y)
-    # the error oscillates, and is down to this level for the first time long before step 30
-    assert model.stop_ == np.argmax(errors <= level) < 30
-
-
-@each
+@pytest.mark.parametrize("method", [st.Adam(), st.AdaGrad()])
 def test_what_needs_a_filter_is_refused_with_advice(method):
     X, y = make_data(20, 3)
     s = np.ones(3)
@@ -271,20 +201,10 @@ def test_what_needs_a_filter_is_refused_with_advice(method):
         lambda: st.equivalent_penalty(method, 5),
         lambda: st.plan(0.1, lr=0.1, method=method),
         lambda: st.bounds.risk_inflation(method),
-        lambda: st.bounds.parameter_error(method),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"depends on the response.*cv=5.*rule=.sure."):
             call()
-
-
-def test_data_that_hide_their_features_are_refused():
-    X, y = make_data(30, 4)
-    with pytest.raises(ValueError, match="a kernel has none"):
-        st.StoppedKernelRegressor(st.Adam(), stop=5).fit(X, y)
-    large = sparse.random(3000, 2000, density=0.01, random_state=0, format="csr")
-    with pytest.raises(ValueError, match="needs all of XᵀX"):
-        st.path(large, np.ones(3000), st.Adam(), [5])
 
 
 @pytest.mark.parametrize(
@@ -306,32 +226,10 @@ def test_bad_parameters_are_refused(make, message):
 
 
 def test_methods_are_values(tmp_path):
-    assert st.get_method("adam") == st.Adam()
     assert st.Adam(betas=[0.5, 0.9]).betas == (0.5, 0.9)
     for method in METHODS:
         assert pickle.loads(pickle.dumps(method)) == method
     X, y = make_data(30, 3)
-    drawn = pickle.loads(pickle.dumps(st.path(X, y, st.Adam(), [4])))
-    np.testing.assert_array_equal(
-        drawn.degrees_of_freedom, st.path(X, y, st.Adam(), [4]).degrees_of_freedom
-    )
     model = st.StoppedRegressorCV(st.AdamW(0.1), stops=[5, 10], cv=3).fit(X, y)
     st.save(model, tmp_path / "model.json")
     assert st.load(tmp_path / "model.json").method == st.AdamW(0.1)
-
-
-def test_large_fits_leave_out_the_degrees_of_freedom():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((250, 220))
-    model = st.StoppedRegressor(st.Adam(), stop=1000).fit(X, X[:, 0])
-    assert np.isnan(model.degrees_of_freedom_)
-
-
-@pytest.mark.parametrize("scale", [1e-90, 1e90])
-def test_targets_of_any_scale(scale):
-    """AdaGrad without eps does not see the scale of the response; its step does."""
-    X, y = make_data(20, 3)
-    tiny = st.AdaGrad(lr=0.1, eps=1e-300)
-    right = st.path(X, y, tiny, [20]).coef
-    scaled = st.path(X, scale * y, st.AdaGrad(lr=0.1 * scale, eps=1e-300), [20]).coef
-    np.testing.assert_allclose(scaled, scale * right, rtol=1e-6)

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import stoptime as st
-from left_out.cases import assert_same, problem, with_condition
+from left_out.cases import assert_same, problem
 from stoptime.support.wording import method_in_words
 from stoptime.theory.search import risk_ratio
 
@@ -24,7 +24,7 @@ def components(X, y, k, new):
     return LinearRegression().fit(pca.transform(X), y).predict(pca.transform(new))
 
 
-@pytest.fixture(params=["tall", "wide", "condition 1e6", "rank deficient"])
+@pytest.fixture(params=["tall", "wide", "rank deficient"])
 def data(request):
     X, y, _ = problem(request.param)
     return X, y, st.decompose(X, y).rank
@@ -83,30 +83,6 @@ def test_eigenvalues_that_are_not_counted_are_compared():
     np.testing.assert_array_equal(cutoff.gain(s[:-1], np.inf), 1 / np.array(s[:-1]))
 
 
-def test_extremes():
-    for unit in (1e-150, 1e150):
-        cutoff = CUTOFF.tuned_to(unit * np.array([1.0, 2.0]))
-        np.testing.assert_allclose(cutoff.gain([unit, 2 * unit], 1) * unit, [0, 0.5])
-    assert CUTOFF.tuned_to([]).gain(1.0, 3) == 0
-    assert CUTOFF.tuned_to([0.0]).shrinkage(0.0, 3) == 1
-
-
-def test_risk_by_monte_carlo(rng):
-    X = with_condition(rng, 40, 5, 30.0)
-    s, V = np.linalg.eigh(X.T @ X / 40)
-    beta = rng.standard_normal(5)
-    stops = np.arange(6)
-    Y = (X @ beta)[:, None] + rng.standard_normal((40, 4000))
-    coef = st.path(X, Y, CUTOFF, stops, fit_intercept=False).coef
-    losses = ((coef - beta[:, None]) ** 2).sum(axis=1)
-    known = {"eigenvalues": s, "signal": V.T @ beta, "noise": 1.0, "n_samples": 40}
-    exact = st.risk(CUTOFF, stops, **known)
-    error = losses.std(axis=1) / np.sqrt(4000)
-    np.testing.assert_array_less(np.abs(losses.mean(axis=1) - exact.total), 4.5 * error + 1e-9)
-    assert exact.best == np.argmin(exact.total)
-    assert exact.best_total == exact.total.min()
-
-
 def test_the_guarantee_is_two():
     """Learn what exceeds the penalty: λ/s in these directions, s/λ in the others, at most one."""
     s = np.geomspace(1e-3, 1e3, 61) * 1.01
@@ -125,7 +101,7 @@ def test_the_guarantee_is_two():
         assert st.equivalent_stop(CUTOFF, penalty, eigenvalues=s) == stop
 
 
-@pytest.mark.parametrize("rule", ["loo", "path-gcv", "sure", "discrepancy", "plug-in"])
+@pytest.mark.parametrize("rule", ["loo", "path-gcv", "plug-in"])
 def test_every_rule_chooses_the_components(rule, rng):
     X = rng.standard_normal((60, 8)) * np.geomspace(3, 0.1, 8)
     y = X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(60)
@@ -134,18 +110,6 @@ def test_every_rule_chooses_the_components(rule, rng):
     expected = components(X, y, int(model.stop_), X)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-9)
     np.testing.assert_array_equal(model.choice_.curve.stops, np.arange(9))
-
-
-def test_folds_and_default_stops():
-    X, y, _ = problem("wide")
-    spectrum = st.decompose(X, y)
-    np.testing.assert_array_equal(st.default_stops(spectrum, CUTOFF), np.arange(14))
-    np.testing.assert_array_equal(st.default_stops(spectrum, CUTOFF, 3), [0, 6, 13])
-    model = st.StoppedRegressorCV(CUTOFF, cv=4, stops=[0, 1, 2]).fit(X, y)
-    assert model.stop_ in {0, 1, 2}
-    fold = np.arange(len(X)) // 4 == 0
-    drawn = st.path(X[~fold], y[~fold], CUTOFF, [2])
-    np.testing.assert_allclose(drawn.predict(X)[0], components(X[~fold], y[~fold], 2, X), atol=1e-9)
 
 
 def test_values_files_and_repr(tmp_path, rng):
@@ -165,12 +129,10 @@ def test_values_files_and_repr(tmp_path, rng):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"counts the eigenvalues of a spectrum: call tuned_to"):
+    with pytest.raises(ValueError, match=r"depends on the spectrum: call tuned_to"):
         CUTOFF.gain(1.0, 2)
     with pytest.raises(ValueError, match="give the eigenvalues"):
         st.equivalent_stop(CUTOFF, 0.1)
-    with pytest.raises(ValueError, match="give the eigenvalues"):
-        st.calibrate(CUTOFF)
     with pytest.raises(ValueError, match="A plan counts iterations"):
         st.plan(0.1, method=CUTOFF, spectrum=[1.0, 0.5])
     with pytest.raises(ValueError, match="in the limit there is no number"):

@@ -1,183 +1,400 @@
-"""Iterations as methods: stability, automatic steps and momentum, and the flows they follow."""
+"""The iterations: closed forms, 50 digits, raw data, stability, automatic steps, their flows."""
 
 import pickle
+import tracemalloc
 
+import mpmath as mp
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
+from scipy.sparse import random_array
+from scipy.special import eval_gegenbauer, eval_jacobi
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
 import stoptime as st
-from iteration_cases import AUTO, CONCRETE, make_data
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.high_resolution import HighResolutionFlow
-from stoptime.methods.iterations import (
-    GradientDescent,
-    HeavyBall,
-    Nesterov,
-    NuMethod,
-    as_iteration,
-)
-from stoptime.methods.registry import ITERATIONS, get_method
+from iteration_cases import AUTO, CONCRETE, each, each_auto, make_data
+from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod, OptimalIteration
+from stoptime.methods import recurrence
+from stoptime.methods.recurrence import filtered, tuned_without_rows
+from stoptime.methods.schedules import Constant, Cosine, Linear, Listed, OneCycle
+from stoptime.theory.search import closer_stops
 
-STABILITY = [
-    (GradientDescent, {}, 2.0),
-    (Nesterov, {}, 4 / 3),
-    (Nesterov, {"momentum": 0.6}, 3.2 / 2.2),
-    (HeavyBall, {"momentum": 0.6}, 3.2),
-    (NuMethod, {}, 1.0),
+STEPS = Cosine(0.3, 400, warmup=10)
+MOMENTA = OneCycle(0.85, 400, start=0.95, end=0.95)
+SCHEDULED = [
+    GradientDescent(STEPS),
+    HeavyBall(STEPS, 0.9),
+    HeavyBall(OneCycle(0.3, 400), MOMENTA),
+    HeavyBall(Listed((0.0, 0.3, 0.0, 0.0, 0.2)), 0.9),
+    Nesterov(STEPS),
+    Nesterov(STEPS, momentum=MOMENTA),
+    NuMethod(Linear(0.3, 100, end=0.1)),
+    st.SGD(STEPS, MOMENTA, nesterov=True),
+    st.SGD(0.3, 0.9, nesterov=True),
+    st.SGD(STEPS, 0.8, dampening=0.3),
+    GradientDescent(lambda k: 0.3 / np.sqrt(k)),
 ]
 
 
-@pytest.mark.parametrize(("cls", "options", "limit"), STABILITY)
+def closed_form(method, x, k):
+    """The shrinkage at x = εs ≤ 1: powers, and Gegenbauer and Jacobi polynomials."""
+    match method:
+        case Nesterov(momentum=None, friction=r):
+            root = np.sqrt(1 - x)
+            ratio = eval_gegenbauer(k - 1, r / 2, root) / eval_gegenbauer(k - 1, r / 2, 1.0)
+            return root ** (k + 1) * ratio
+        case NuMethod(nu=nu):
+            order = 2 * nu - 0.5
+            return eval_jacobi(k, order, -0.5, 1 - 2 * x) / eval_jacobi(k, order, -0.5, 1.0)
+        case Nesterov(momentum=eta):
+            trace, determinant = (1 + eta) * (1 - x), eta * (1 - x)
+        case HeavyBall(momentum=eta):
+            trace, determinant = 1 + eta - x, eta + 0 * x
+        case GradientDescent():
+            return (1 - x) ** k
+    # g_k = trace·g_(k-1) - determinant·g_(k-2) as a power of the companion matrix
+    companion = np.array([[trace, -determinant], [1 + 0 * x, 0 * x]]).transpose(2, 0, 1)
+    power = np.linalg.matrix_power(companion, k - 1)
+    return power[:, 0, 0] * (1 - x) + power[:, 0, 1]
+
+
+@each
+@pytest.mark.parametrize("k", [1, 2, 10, 200])
+def test_recurrence_is_the_closed_form(method, k):
+    x = np.arange(1, 1025) / 1024  # 1 - x is then a float
+    s = x / method.step
+    exact = closed_form(method, x, k)
+    np.testing.assert_allclose(method.shrinkage(s, k), exact, atol=1e-12, rtol=0)
+    np.testing.assert_allclose(method.gain(s, k), (1 - exact) / s, rtol=1e-9, atol=0)
+
+
+def plain_loop(method, s, steps, number=float):
+    """Run the printed recursion on one direction with unit response; return β_0, β_1, ..."""
+    s = number(s)
+    at = lambda value, k: number(value(k) if callable(value) else value)  # noqa: E731
+    b = v = number(0)
+    found = [b]
+    for k in range(1, steps + 1):
+        step = at(method.step, k)
+        match method:
+            case st.SGD():
+                eta = at(method.momentum, k)
+                slope = 1 - s * b
+                v = eta * v + (1 - number(method.dampening) if k > 1 else 1) * slope
+                b = b + step * (slope + eta * v if method.nesterov else v)
+            case GradientDescent():
+                b = b + step * (1 - s * b)
+            case HeavyBall():
+                v = at(method.momentum, k) * v + 1 - s * b
+                b = b + step * v
+            case Nesterov():
+                eta = number(max(k - 2, 0)) / (k + number(method.friction) - 2) if k > 1 else 0
+                eta = eta if method.momentum is None else at(method.momentum, k)
+                v = eta * v + 1 - s * (b + step * eta * v)
+                b = b + step * v
+            case NuMethod():  # Engl, Hanke, Neubauer (1996), algorithm 6.13
+                nu = number(method.nu)
+                ratio = (2 * k + 2 * nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
+                momentum = (k - 1) * (2 * k - 3) * ratio / (2 * k + 2 * nu - 3)
+                v = momentum * v + 4 * (k + nu - 1) * ratio * (1 - s * b)
+                b = b + step * v
+        found.append(b)
+    return found
+
+
+@pytest.mark.parametrize("method", [*CONCRETE, *SCHEDULED], ids=lambda one: repr(one)[:60])
+def test_filters_against_the_printed_recursion_with_fifty_digits(method):
+    with mp.workdps(50):
+        for x in (1e-12, 1e-3, 0.3, 0.77):
+            s = x / method.epsilon
+            exact = plain_loop(method, s, 300, mp.mpf)
+            for k in (1, 2, 30, 300):
+                assert abs(float(method.gain(s, k)) - exact[k]) <= 1e-12 * exact[k]
+                assert abs(float(method.shrinkage(s, k)) - (1 - s * exact[k])) < 1e-12
+
+
+@each_auto
+def test_path_is_the_iteration_on_the_raw_data(method):
+    X, y = make_data(40, 6)
+    Xc, yc = X - X.mean(0), y - y.mean()
+    drawn = st.path(X, y, method, np.arange(31))
+    tuned = drawn.method
+    b = old = np.zeros(6)
+    penalty = tuned.get_params().get("penalty", 0.0)  # the optimal iteration descends on ridge
+    for k in range(31):
+        np.testing.assert_allclose(drawn.coef[k], b, rtol=1e-10, atol=1e-13)
+        momentum, lookahead, weight = tuned.coefficients(k + 1)
+        point = b + lookahead * (b - old)
+        gradient = Xc.T @ (Xc @ point - yc) / 40 + penalty * point
+        b, old = b + momentum * (b - old) - weight * tuned.step * gradient, b
+
+
+@each
+def test_starts_limits_shapes_and_tables(method):
+    s = np.concatenate([[0, 1e-300], np.geomspace(1e-8, 1 / method.step, 40)])
+    k = np.arange(60)
+    g, gain = method.shrinkage(s[:, None], k), method.gain(s[:, None], k)
+    np.testing.assert_allclose(gain * s[:, None] + g, 1, atol=1e-13)
+    assert np.all(g[:, 0] == 1)
+    assert np.all(gain[:, 0] == 0)
+    np.testing.assert_allclose(gain[0], gain[1], rtol=1e-13)
+    np.testing.assert_array_equal(method.gain([0, 0.5], np.inf), [np.inf, 2])
+    np.testing.assert_array_equal(method.shrinkage([0, 0.5], np.inf), [1, 0])
+    assert np.ndim(method.gain(1.0, 3)) == 0
+    assert method.gain(np.empty((0, 1)), [7, 2]).shape == (0, 2)
+    assert method.gain(s[:, None], np.empty(0)).shape == (len(s), 0)
+    np.testing.assert_array_equal(method.shrinkage(s[:3], [7, 2, 7]), g[[0, 1, 2], [7, 2, 7]])
+    with pytest.raises(ValueError, match=r"whole numbers.*2\.5"):
+        method.shrinkage(1.0, [1, 2.5])
+    for given in ([0, 1, 2, 7, 7, 30], [5, 2, 9], [0, 4, np.inf], []):
+        stops = np.array(given, dtype=float)
+        tables = [*method.filters(s, stops, 2)]
+        assert [table[0].shape[1] for table in tables] == [2] * (len(stops) // 2) + [1] * (
+            len(stops) % 2
+        )
+        for which, formula in enumerate((method.shrinkage, method.gain)):
+            joined = np.hstack([np.empty((len(s), 0)), *(table[which] for table in tables)])
+            exact = formula(s[:, None], stops)
+            np.testing.assert_allclose(joined, exact, rtol=1e-11, atol=1e-13)
+
+
+def test_many_pairs_long_runs_and_bounded_memory(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, k = rng.uniform(size=3000), rng.permutation(3000)
+    found = filtered(Nesterov(1.0).run, x, k, 1.0)  # cut into blocks
+    for i in (0, 1023, 1024, 2999):
+        assert found[i] == Nesterov(1.0).shrinkage(x[i], k[i])
+    s = np.linspace(0, 1, 300)
+    tracemalloc.start()  # every allocation is traced, which takes most of the time
+    Nesterov(1.0).gain(s[:, None], [1, 4000, 8000])
+    heavy = {"eigenvalues": s, "signal": 1, "noise": 1, "n_samples": 9}
+    curve = st.bayes_risk(HeavyBall(1.0, 0.9), [10, 8000], **heavy)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
+    assert curve.bias[1] == pytest.approx(1 / 300)
+    assert float(GradientDescent(1.0).gain(1e-9, 1e12)) == pytest.approx(1e9)
+    with pytest.raises(ValueError, match="beyond the limit of 10000000"):
+        Nesterov(1.0).gain(s, 1e150)
+    monkeypatch.setattr(recurrence, "MOST_ITERATIONS", 50)
+    assert Nesterov(1.0).shrinkage(0.0, 50) == 1
+    with pytest.raises(ValueError, match="51 iterations is beyond the limit of 50"):
+        Nesterov(1.0).shrinkage(0.0, 51)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "limit"),
+    [
+        (GradientDescent, {}, 2.0),
+        (Nesterov, {}, 4 / 3),
+        (Nesterov, {"momentum": 0.6}, 3.2 / 2.2),
+        (HeavyBall, {"momentum": 0.6}, 3.2),
+        (NuMethod, {}, 1.0),
+        (OptimalIteration, {"penalty": 0.1}, 1 / (1 - 0.1 / 3)),
+    ],
+)
 def test_divergent_steps_are_refused_and_only_those(cls, options, limit):
-    largest = 3.0
-    inside = cls(step=0.999 * limit / largest, **options).tuned_to([0.1, largest])
-    assert abs(inside.shrinkage(largest, 4000)) < 1
-    outside = cls(step=1.001 * limit / largest, **options)
+    inside = cls(step=0.999 * limit / 3, **options).tuned_to([0.1, 3.0])
+    assert abs(inside.shrinkage(3.0, 4000)) < 1
+    outside = cls(step=1.001 * limit / 3, **options)
     with pytest.raises(ValueError, match=r"diverges.*must be below.*auto"):
-        outside.tuned_to([0.1, largest])
-    assert abs(outside.shrinkage(largest, 9000)) > 10
+        outside.tuned_to([0.1, 3.0])
+    assert abs(outside.shrinkage(3.0, 9000)) > 10
     with pytest.raises(ValueError, match="diverges"):
         st.path(*make_data(20, 3), cls(step=1e9, **options), [1])
 
 
-def test_at_the_limit_itself_a_step_is_refused():
-    for method in (GradientDescent(2.0), HeavyBall(2.5, 0.25), Nesterov(1.5, momentum=0.5)):
-        with pytest.raises(ValueError, match="diverges"):
-            method.tuned_to([0.1, 1.0])
-    assert NuMethod(1.0).tuned_to([0.1, 1.0]) == NuMethod(1.0)  # which converges there
-
-
-@pytest.mark.parametrize("value", [1, 1.5, -0.1, np.nan, "fast", True])
-def test_bad_momentum_is_explained(value):
-    for cls in (HeavyBall, Nesterov):
-        with pytest.raises(ValueError, match=r"momentum must be.*below 1.*diverges"):
-            cls(momentum=value)
-
-
-@pytest.mark.parametrize(
-    "cls", [GradientDescent, Nesterov, HeavyBall, NuMethod, HighResolutionFlow]
-)
-@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, "fast", None, True])
-def test_bad_steps_are_named(cls, value):
-    with pytest.raises(ValueError, match="step must be"):
-        cls(step=value)
+def test_a_step_may_be_too_long_for_a_while_but_not_for_long():
+    short = GradientDescent(Listed((*[2.4] * 5, 0.5)))
+    assert short.tuned_to([0.1, 1.0]) == short
+    assert np.abs(short.shrinkage(1.0, 5)) == pytest.approx(1.4**5)
+    with pytest.raises(ValueError, match=r"grows too far.*times its signal.*below 2"):
+        GradientDescent(Listed((*[2.4] * 50, 0.5))).tuned_to([0.1, 1.0])
+    with pytest.raises(ValueError, match=r"diverges.*below 2"):
+        GradientDescent(Listed((0.5, 2.4))).tuned_to([0.1, 1.0])
 
 
 def test_auto_is_made_concrete():
     s = [0.25, 1.0, 4.0]
     assert GradientDescent().tuned_to(s) == GradientDescent(0.25)
+    assert GradientDescent().tuned_to([0.0]) == GradientDescent(1.0)
     assert Nesterov(friction=5).tuned_to(s) == Nesterov(0.25, 5.0)
     assert HeavyBall().tuned_to(s) == HeavyBall(0.25, (1 - 0.25) ** 2)
-    assert HighResolutionFlow().tuned_to(s) == HighResolutionFlow(0.25, 0.25)
-    assert HighResolutionFlow().tuned_to([0.125, 0.5]) == HighResolutionFlow(2.0, 0.125)
-    assert HighResolutionFlow(strong_convexity=0.5).tuned_to([0.0]) == HighResolutionFlow(1.0, 0.5)
-    assert NuMethod().tuned_without_rows(s, 1.25) == NuMethod(0.2)
-    assert GradientDescent().tuned_without_rows(s, 1.99) == GradientDescent(0.25)
-    assert GradientDescent().tuned_without_rows(s, 2.0) == GradientDescent(
-        0.125
-    )  # at 2/L it only swings
-    assert GradientDescent().tuned_to([0.0]) == GradientDescent(1.0)
-    for method in (HeavyBall(), HighResolutionFlow()):
-        with pytest.raises(ValueError, match=r"singular.*for example"):
-            method.tuned_to([0.0, 1.0])
+    assert st.SGD(momentum="auto").tuned_to(s).momentum == HeavyBall().tuned_to(s).momentum
+    assert tuned_without_rows(NuMethod(), s, 1.25) == NuMethod(0.2)
+    assert tuned_without_rows(GradientDescent(), s, 1.99) == GradientDescent(0.25)
+    # at 2/L it only oscillates
+    assert tuned_without_rows(GradientDescent(), s, 2.0) == GradientDescent(0.125)
+    decayed = tuned_without_rows(st.Averaged(st.Decayed(NuMethod(), 1.0)), s, 1.25)
+    assert decayed.step == pytest.approx(1 / 6)
+    for method in (Nesterov(), HeavyBall(0.1), st.SGD(0.1, "auto")):
         with pytest.raises(ValueError, match="tuned_to"):
             method.gain(1.0, 1)
-    with pytest.raises(ValueError, match="tuned_to"):
-        Nesterov().gain(1.0, 1)
-    with pytest.raises(ValueError, match="tuned_to"):
-        HeavyBall(0.1).gain(1.0, 1)
 
 
-@pytest.mark.parametrize("step", [0.1, 0.25, 0.6, 0.9])
+@pytest.mark.parametrize("step", [0.1, 0.6, 0.9])
 def test_automatic_momentum_converges_fastest(step):
     s = np.linspace(0.05, 4, 60)
     best = HeavyBall(step).tuned_to(s)
-
-    def rate(method):
-        return np.abs(method.shrinkage(s, 400)).max()
-
+    rate = lambda method: np.abs(method.shrinkage(s, 400)).max()  # noqa: E731
     for momentum in (best.momentum - 0.02, best.momentum + 0.02):
         if 0 <= momentum < 1 and step * 4 < 2 * (1 + momentum):
             assert rate(best) < rate(HeavyBall(step, momentum))
 
 
 @pytest.mark.parametrize(
-    "flow", [GradientFlow(), AcceleratedFlow(), AcceleratedFlow(5), HeavyBallFlow(0.4)], ids=str
+    "make",
+    [
+        GradientDescent,
+        lambda pace: Nesterov(pace**2),
+        lambda pace: Nesterov(pace**2, 5.0),
+        lambda pace: HeavyBall(pace**2, 1 - 0.8 * pace),
+        lambda pace: Nesterov(pace**2, momentum=1 - 0.6 * pace),
+        lambda pace: NuMethod((pace / 2) ** 2, 2.5),
+    ],
 )
-def test_halving_the_pace_halves_the_gap_to_the_flow(flow):
-    s, t, gaps = np.linspace(0, 2, 50), 4.0, []
+def test_halving_the_pace_halves_the_gap_to_the_flow(make):
+    s, gaps = np.linspace(0, 2, 50), []
     for pace in (0.02, 0.01, 0.005):
-        iteration = as_iteration(flow, pace ** (2 if flow.time_power == 2 else 1))
-        assert iteration.pace == pytest.approx(pace)
-        assert str(iteration.as_flow()) == str(
-            flow
-        ) or iteration.as_flow().damping == pytest.approx(0.4)
-        gaps.append(np.abs(iteration.shrinkage(s, round(t / pace)) - flow.shrinkage(s, t)).max())
-    np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.06)
+        method = make(pace)
+        flow = method.as_flow()
+        assert method.pace == pytest.approx(pace)
+        gaps.append(np.abs(method.shrinkage(s, round(4 / pace)) - flow.shrinkage(s, 4.0)).max())
+        if not isinstance(method, NuMethod) and getattr(method, "momentum", None) is None:
+            assert st.as_iteration(flow, method.step) == method
+    np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.08)
+
+
+def test_high_resolution_flows_follow_their_iterations_to_second_order():
+    """Halving √ε divides the distance from the iterates by four, and that of the flow by two."""
+    s = np.linspace(0.01, 1, 150)[:, None]
+    fine, coarse = [], []
+    for root in (0.1, 0.05, 0.025):
+        k = np.arange(1, round(8 / root) + 1)
+        flow = st.HighResolutionAcceleratedFlow(root**2, 5.0)
+        iterates = st.as_iteration(flow).shrinkage(s, k)
+        t = root * (k + (5.0 - 2) / 2)
+        fine.append(np.abs(iterates - flow.shrinkage(s, t)).max())
+        coarse.append(np.abs(iterates - st.AcceleratedFlow(5.0).shrinkage(s, t)).max())
+    np.testing.assert_allclose(np.divide(fine[:-1], fine[1:]), 4, rtol=0.1)
+    np.testing.assert_allclose(np.divide(coarse[:-1], coarse[1:]), 2, rtol=0.1)
+    convex = st.HighResolutionFlow(0.2, 0.05)
+    method = st.as_iteration(convex)
+    s, eta, t = np.linspace(0.05, 1, 60)[:, None], method.momentum, np.arange(1, 60) * method.pace
+    table = method.shrinkage(s, np.arange(60))
+    exact = (1 + eta) * table[:, 1:] - eta * table[:, :-1]
+    gap = np.abs(convex.shrinkage(s, t) - exact).max()
+    assert gap < 0.2 * np.abs(method.as_flow().shrinkage(s, t) - exact).max()
+
+
+def test_flows_without_an_iteration_are_refused():
+    assert st.as_iteration(st.HeavyBallFlow(2.0), 0.0625) == HeavyBall(0.0625, 0.0)
+    for flow, most in ((st.HeavyBallFlow(2.0), r"0\.0625"), (st.HighResolutionFlow(4.0, 1.0), "1")):
+        with pytest.raises(ValueError, match=f"too large.*at most {most}"):
+            st.as_iteration(flow, 0.1)
+    with pytest.raises(TypeError, match="not the limit of any iteration"):
+        st.as_iteration(st.CriticalFlow(), 0.1)
+
+
+@pytest.mark.parametrize("penalty", [1e-12, 1e-3, 5.0, 1e6])
+def test_optimal_iteration_is_the_chebyshev_polynomial_to_fifty_digits(penalty):
+    method = OptimalIteration(0.5, penalty=penalty)
+    for s in (0.0, 1e-12, 1e-4, 0.7, 2.0):
+        for k in (1, 2, 60, 400):
+            with mp.workdps(50):
+                half = mp.asin(mp.sqrt(mp.mpf(s) / 2))  # cos of twice this angle is 1 - 2s/L
+                inner = mp.re(mp.sin((2 * k + 1) * half) / mp.sin(half)) if s else 2 * k + 1
+                outer = mp.asinh(mp.sqrt(mp.mpf(penalty) / 2))
+                residual = inner * mp.sinh(outer) / mp.sinh((2 * k + 1) * outer)
+                gain = (1 - residual) / (mp.mpf(s) + mp.mpf(penalty))
+            assert abs(float(method.shrinkage(s, k)) - (1 - mp.mpf(s) * gain)) < 1e-13
+            assert float(method.gain(s, k)) == pytest.approx(float(gain), rel=2e-13)
+
+
+def test_optimal_iteration_ends_at_ridge_and_begins_like_the_nu_method():
+    X, y = make_data(40, 6)
+    drawn = st.path(X, y, OptimalIteration(penalty=0.03), [0, 1, 2000, np.inf])
+    ridge = Ridge(alpha=40 * 0.03).fit(X, y)
+    np.testing.assert_array_equal(drawn.coef[0], 0)
+    np.testing.assert_allclose(drawn.coef[2:], [ridge.coef_] * 2, rtol=1e-11)
+    s, k = np.linspace(0, 1, 50)[:, None], np.arange(40)
+    small = OptimalIteration(1.0, penalty=1e-15).shrinkage(s, k)
+    np.testing.assert_allclose(small, NuMethod(1.0, 0.5).shrinkage(s, k), atol=1e-11)
+    method = OptimalIteration(1.0, penalty=0.01)
+    assert np.abs(method.gain(s, method.horizon) * (s + 0.01) - 1).max() < 1e-14
+    assert np.abs(method.gain(s, method.horizon // 2) * (s + 0.01) - 1).max() > 1e-9
+    model = clone(st.StoppedRegressorCV(OptimalIteration(penalty=0.02))).fit(X, y)
+    assert model.method_.penalty == 0.02
+    assert model.stop_ <= model.method_.horizon
+    for penalty in (0, -1.0, np.nan, "auto", None, True):
+        with pytest.raises(ValueError, match="penalty must be a positive number"):
+            OptimalIteration(penalty=penalty)
+    with pytest.raises(TypeError, match="needs parameters"):
+        st.get_method(OptimalIteration)
+    with pytest.raises(ValueError, match="step must be a positive number"):
+        OptimalIteration(STEPS, penalty=0.1)
+
+
+@pytest.mark.parametrize("method", [OptimalIteration(penalty=0.002), st.Decayed(Nesterov(), 0.002)])
+def test_a_krylov_space_serves_all_stops_and_not_only_the_last(method):
+    # the first stops depend more on the estimated largest eigenvalue than the last ones
+    rng = np.random.default_rng(0)
+    X = random_array((3000, 2000), density=0.01, rng=1, format="csr")
+    y = X @ rng.standard_normal(2000) + rng.standard_normal(3000)
+    drawn = st.path(X, y, method, [5, 20, np.inf])
+    ridge = Ridge(alpha=3000 * 0.002, tol=1e-10).fit(X, y)
+    assert np.linalg.norm(drawn.coef[-1] - ridge.coef_) < 1e-5 * np.linalg.norm(ridge.coef_)
+
+
+def test_a_constant_schedule_is_a_constant_step_and_a_run_ends_with_its_schedule():
+    s, k = np.linspace(0, 1, 30)[:, None], np.arange(100)
+    for fixed in (GradientDescent(0.9), HeavyBall(0.9, 0.8), Nesterov(0.9), NuMethod(0.9)):
+        varying = fixed.with_params(step=Constant(0.9))
+        np.testing.assert_allclose(varying.gain(s, k), fixed.gain(s, k), rtol=1e-12)
+        assert not varying.universal_guarantee
+        assert not varying.follows_flow
+    before, now = (Nesterov(1.0, momentum=0.9).gain(s, k) for k in (49, 50))
+    found = st.SGD(1.0, 0.9, nesterov=True).gain(s, 50)
+    np.testing.assert_allclose(found, now + 0.9 * (now - before), rtol=1e-12)
+    method = HeavyBall(Cosine(0.5, 50), 0.9)
+    for stop in (51, 1e12, np.inf):
+        np.testing.assert_array_equal(method.gain(s, stop), method.gain(s, 50))
+        np.testing.assert_array_equal(method.shrinkage(s, stop), method.shrinkage(s, 50))
+    assert method.horizon == method.ends_at == 50
+    assert not method.reaches_least_squares
+    lasting = HeavyBall(Cosine(0.5, 50, end=0.1), 0.9)
+    assert lasting.reaches_least_squares
+    assert lasting.horizon > 50
 
 
 @pytest.mark.parametrize(
-    "method", [NuMethod(0.1, 1.0), NuMethod(0.1, 2.5), Nesterov(0.1, momentum=0.8)], ids=str
+    ("make", "message"),
+    [
+        *(
+            (lambda v=v: HeavyBall(momentum=v), "momentum must be.*below 1")
+            for v in (1, -0.1, True)
+        ),
+        *((lambda v=v: NuMethod(step=v), "step must be") for v in (0, np.inf, "fast", [0.1, 0.2])),
+        (lambda: Nesterov(momentum=Constant(1.0)), "momentum must be at least 0 and below 1"),
+        (lambda: GradientDescent(lambda _: np.nan), "finite non-negative numbers; got nan"),
+        (lambda: HeavyBall(0.1, np.array(["auto", "auto"])), "momentum must be"),
+        (lambda: st.SGD(0.1, 0.0, nesterov=True), "needs a momentum above zero"),
+        (lambda: st.SGD(0.1, 0.9, dampening=0.5, nesterov=True), "no dampening"),
+        (lambda: st.SGD(momentum="auto", nesterov=True), "give the momentum as a number"),
+    ],
 )
-def test_other_iterations_follow_their_flow_as_well(method):
-    s, gaps = np.linspace(0, 2, 50), []
-    for pace in (0.04, 0.02, 0.01):
-        if isinstance(method, NuMethod):
-            small = NuMethod((pace / 2) ** 2, method.nu)
-        else:
-            small = Nesterov(pace**2, momentum=1 - 0.6 * pace)
-        gaps.append(
-            np.abs(small.shrinkage(s, round(4 / pace)) - small.as_flow().shrinkage(s, 4.0)).max()
-        )
-    assert gaps[2] < 0.3 * gaps[0] < 0.1
+def test_bad_parameters_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
-def test_a_step_too_long_for_its_damping():
-    with pytest.raises(ValueError, match=r"too large for damping 2.*0\.0625"):
-        as_iteration(HeavyBallFlow(2.0), 0.1)
-    assert as_iteration(HeavyBallFlow(2.0), 0.0625) == HeavyBall(0.0625, 0.0)
-
-
-@pytest.mark.parametrize("s", [0.0, 0.01, 0.05, 0.3, 1.0, 3.0, 20.0])
-def test_high_resolution_flow_solves_its_equation(s):
-    step, mu = 0.3, 0.05
-    root = np.sqrt(step * mu)
-
-    def motion(_, b):
-        return [b[1], (1 + root) * (1 - s * b[0]) - (2 * np.sqrt(mu) + np.sqrt(step) * s) * b[1]]
-
-    t = np.array([0.5, 1, 3, 12])
-    start = [0, 2 * np.sqrt(step) / (1 + root)]
-    solved = solve_ivp(motion, (0, 12), start, t_eval=t, rtol=1e-12, atol=1e-14, method="DOP853")
-    method = HighResolutionFlow(step, mu)
-    np.testing.assert_allclose(method.gain(s, t), solved.y[0], rtol=1e-9)
-    np.testing.assert_allclose(method.gain(s, t) * s + method.shrinkage(s, t), 1, atol=1e-14)
-    rescaled = method.in_units_of(4.0)
-    np.testing.assert_allclose(rescaled.shrinkage(s / 4, 2 * t), method.shrinkage(s, t), atol=1e-13)
-
-
-def test_high_resolution_flow_is_closer_to_the_iteration_than_the_heavy_ball():
-    s, mu, step = np.linspace(0.05, 1, 60), 0.05, 0.2
-    fine = HighResolutionFlow(step, mu)
-    iteration = as_iteration(fine)
-    k, eta = np.arange(1, 60), iteration.momentum
-    table = iteration.shrinkage(s[:, None], np.arange(60))
-    exact, t = (1 + eta) * table[:, 1:] - eta * table[:, :-1], k * iteration.pace
-    gap = np.abs(fine.shrinkage(s[:, None], t) - exact).max()
-    coarse = np.abs(iteration.as_flow().shrinkage(s[:, None], t) - exact).max()
-    assert gap < 0.2 * coarse
-    for step in (1.0, 4.0):
-        with pytest.raises(ValueError, match="does not model any iteration"):
-            as_iteration(HighResolutionFlow(step, 1.0))
-
-
-def test_registry():
-    for name, cls in ITERATIONS.items():
-        assert get_method(name) == cls()
-        assert cls.name == name
-        assert cls().tuned_to([0.5, 1.0]).time_power in (1, 2)
+def test_iterations_are_values_and_closer_stops_are_whole():
     for method in [*CONCRETE, *AUTO]:
         assert pickle.loads(pickle.dumps(method)) == method
         assert eval(repr(method), {type(method).__name__: type(method)}) == method
-        assert hash(method) == hash(pickle.loads(pickle.dumps(method)))
+    np.testing.assert_array_equal(
+        closer_stops(np.arange(0.0, 17, 3), np.array([3])), [7, 8, 10, 11]
+    )
+    found = closer_stops(np.array([0.0, 1000.0, 5000.0]), np.array([1]), most=10)
+    assert len(found) == 8
+    assert np.all(found == np.round(found))

@@ -1,18 +1,4 @@
-r"""Adam and its relatives on all rows: every coefficient has a step size of its own.
-
-All of them are one recursion with different numbers. With the gradient g of the mean squared error
-‖y - Xβ‖²/n, as torch's ``mse_loss`` has it, and all products taken entry by entry,
-
-.. math:: g_k = 2(X^TX\beta_{k-1} - X^Ty)/n, \qquad m_k = b\,m_{k-1} + (1-b)\,g_k, \qquad
-    v_k = \rho\,v_{k-1} + \alpha\,g_k^2,
-
-.. math:: \beta_k = (1-\eta w)\beta_{k-1}
-    - \eta\,\frac{m_k/(1-b^k)}{\sqrt{v_k/(1-\rho^k)} + \epsilon}
-
-(Adam; the others do without the corrections in brackets). A step needs XᵀX and Xᵀy alone, and so
-O(p²) operations. With an intercept the data are centred: that is the run in which the intercept is
-at its best value in every step, and not the run in which torch trains a bias as one more parameter.
-"""
+r"""Adam and its relatives on all rows: every coefficient has a step size of its own."""
 
 from __future__ import annotations
 
@@ -63,7 +49,6 @@ class Products:
 
 
 def _fractions(name: str, value: Any) -> Any:
-    """Return two numbers in [0, 1)."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise ValueError(f"{name} must be two numbers; got {value!r}.")
     return tuple(fraction_below_one(name, one) for one in value)
@@ -73,10 +58,15 @@ def _fractions(name: str, value: Any) -> Any:
 class Adaptive(Method):
     r"""A method that divides the step of every coefficient by the size of its past gradients.
 
-    It sees the features themselves, so a rotation of the features changes the path, and it depends
-    on the response in a nonlinear way: there is no filter, and no exact leave-one-out. Its degrees
-    of freedom are the trace of the derivative of the fit by the response, exact where the fit is
-    differentiable.
+    .. math:: g_k = 2(X^TX\beta_{k-1} - X^Ty)/n, \qquad m_k = b\,m_{k-1} + (1-b)\,g_k, \qquad
+        v_k = \rho\,v_{k-1} + \alpha\,g_k^2,
+
+    .. math:: \beta_k = (1-\eta w)\beta_{k-1}
+        - \eta\,\frac{m_k/(1-b^k)}{\sqrt{v_k/(1-\rho^k)} + \epsilon}
+
+    (Adam, with all products taken entry by entry; the others do without the corrections by 1 - bᵏ
+    and 1 - ρᵏ). There is no filter, and no exact leave-one-out. With an intercept the data are
+    centred: it is at its best value in every step, and not trained as one more parameter.
     """
 
     time_power: ClassVar[int] = 1
@@ -131,9 +121,7 @@ class Adaptive(Method):
     ) -> Iterator[tuple[Array, Array]]:
         """Yield the iterates and, given a basis of Xᵀy/n, their derivatives by its coordinates."""
         past, kept, added, eps, corrected, decay = self.recursion
-        coef = np.zeros_like(cross)
-        mean = np.zeros_like(cross)
-        square = np.zeros_like(cross)
+        coef, mean, square = (np.zeros_like(cross) for _ in range(3))
         shape = (0, 0, 0) if basis is None else (*cross.shape, basis.shape[1])
         slope, mean_slope, square_slope = (np.zeros(shape) for _ in range(3))
         for k in count(1):

@@ -12,11 +12,22 @@ from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.flows import AveragedFlow, GradientFlow
-from stoptime.methods.optimal import OptimalIteration
-from stoptime.methods.recurrence import MOST_ITERATIONS, Iteration, Recurrence, Update, iterates
-from stoptime.methods.schedules import LONGEST_SEARCH, Schedule
+from stoptime.methods.iterations import OptimalIteration
+from stoptime.methods.recurrence import (
+    MOST_ITERATIONS,
+    Iteration,
+    Recurrence,
+    Update,
+    iterates,
+    with_penalty,
+)
 from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, instance_of, nonnegative, positive_number
+
+
+def _inner(name: str) -> Any:
+    """Return a property that is the one of the inner method."""
+    return property(lambda wrapped: getattr(wrapped.method, name))
 
 
 @dataclass(frozen=True)
@@ -24,6 +35,10 @@ class Wrapped(Iteration):
     """An iteration made from another one, with the same step."""
 
     method: Iteration
+    step: ClassVar[Any] = _inner("step")
+    limit: ClassVar[Any] = _inner("limit")
+    time_power: ClassVar[Any] = _inner("time_power")
+    pace: ClassVar[Any] = _inner("pace")
 
     def __post_init__(self) -> None:
         given: Any = instance_of(self.method, Method)  # callers without types give anything
@@ -32,6 +47,11 @@ class Wrapped(Iteration):
                 f"{type(self).__name__} needs an iteration, such as Nesterov(); got {given!r}."
             )
         object.__setattr__(self, "method", given)
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at."""
+        return min(super().horizon, self.method.horizon)
 
     @property
     def shift(self) -> float:
@@ -47,31 +67,6 @@ class Wrapped(Iteration):
         """Raise a ValueError if the iteration diverges for eigenvalues up to ``largest``."""
         self.method.check_convergence(largest + self.shift)
 
-    @property
-    def step(self) -> float | str | Schedule:
-        """The step of the iteration."""
-        return self.method.step
-
-    @property
-    def limit(self) -> float:
-        """The smallest εs for which the iteration diverges."""
-        return self.method.limit
-
-    @property
-    def time_power(self) -> int:  # type: ignore[override]
-        """1 where the stop scales like 1/penalty, 2 where it scales like 1/sqrt(penalty)."""
-        return self.method.time_power
-
-    @property
-    def pace(self) -> float:
-        """The time of the flow that one iteration takes."""
-        return self.method.pace
-
-    @property
-    def horizon(self) -> float:
-        """The latest stop that a search looks at."""
-        return min(LONGEST_SEARCH, self.method.horizon)
-
     def as_flow(self) -> Filter:
         """Return a flow with the oscillations of the iteration, which this one does not follow."""
         return self.method.as_flow()
@@ -81,14 +76,9 @@ class Wrapped(Iteration):
         s = nonnegative("eigenvalues", eigenvalues)
         return self.with_params(method=self.method.tuned_to(s + self.shift))
 
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the iteration tuned so that it still converges after removing any row."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        return self.with_params(method=self.method.tuned_without_rows(s + self.shift, scale))
-
-    def in_units_of(self, penalty: float) -> Self:
-        """Return the iteration for eigenvalues divided by ``penalty``."""
-        return self.with_params(method=self.method.in_units_of(penalty))
+    def with_step(self, step: float) -> Self:
+        """Return the iteration with another step."""
+        return self.with_params(method=self.method.with_step(step))
 
     def largest_gain(self, stop: ArrayLike) -> Any:
         """Return a bound of the gain: no average and no decay makes it larger."""
@@ -133,23 +123,12 @@ class Decayed(Wrapped):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_number("weight_decay", self.weight_decay)
-        if self.decoupled:
-            _ = self._inner
-
-    @property
-    def _inner(self) -> Recurrence:
-        """The iteration whose coefficients decay apart from the gradient."""
-        if isinstance(self.method, Recurrence) and not isinstance(self.method, OptimalIteration):
-            return self.method
-        raise ValueError(
-            f"decoupled=True needs an iteration without a penalty, and {self.method} is none: take "
-            "decoupled=False."
-        )
-
-    @property
-    def runs_steps(self) -> bool:
-        """Whether stop k costs k steps of a recurrence."""
-        return self.decoupled or self.method.runs_steps
+        simple = isinstance(self.method, Recurrence)
+        if self.decoupled and (not simple or isinstance(self.method, OptimalIteration)):
+            raise ValueError(
+                f"decoupled=True needs an iteration without a penalty, and {self.method} is none: "
+                "take decoupled=False."
+            )
 
     @property
     def shift(self) -> float:
@@ -160,53 +139,50 @@ class Decayed(Wrapped):
         # the step is zero at -1 first where εs = limit·(1 - εw/2), or later with a lookahead.
         return self.weight_decay * self.method.limit / 2
 
-    def in_units_of(self, penalty: float) -> Self:
-        """Return the method for eigenvalues, and a decay, that are divided by ``penalty``."""
-        method = self.method.in_units_of(penalty)
-        return self.with_params(method=method, weight_decay=self.weight_decay / penalty)
+    def _decoupled(self, k: int) -> Update:
+        """Return iteration k of the loop where coefficients decay apart from the gradient."""
+        inner: Any = self.method
+        share = inner.epsilon * self.weight_decay * inner.step_ratio(k)
+        update: Update = inner.update(k)
+        return update._replace(decay=share)
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
         if self.decoupled:
-            inner = self._inner
-            share = inner.epsilon * self.weight_decay
-
-            def update(k: int) -> Update:
-                return inner.update(k)._replace(decay=share * inner.step_ratio(k))
-
-            return iterates(update, inner.epsilon * s, start)
+            return iterates(self._decoupled, self.epsilon * s, start)
         run = self.method.run(s + self.weight_decay, start)
-        return (np.where(start == 1, self._decayed(value, s), value) for value in run)
+        return with_penalty(run, s, self.weight_decay, start)
 
-    def _decayed(self, g: Array, s: Array) -> Array:
-        """Return the shrinkage from that of the inner method at s + w: a mean of g and one."""
-        return np.asarray((self.weight_decay + s * g) / (s + self.weight_decay))
+    @property
+    def runs_steps(self) -> bool:
+        """Whether stop k costs k steps of a recurrence."""
+        return self.decoupled or self.method.runs_steps
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        if self.decoupled:
+        if self.runs_steps:
             return super()._shrinkage(s, t)
-        return self._decayed(self.method._shrinkage(s + self.weight_decay, t), s)
+        # the mean of one and the shrinkage of the inner method, which is a power
+        w = self.weight_decay
+        return (w + s * self.method._shrinkage(s + w, t)) / (s + w)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        if self.decoupled:
+        if self.runs_steps:
             return super()._gain(s, t)
         return self.method._gain(s + self.weight_decay, t)
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end, which is ridge unless a schedule ends before."""
-        if not self.decoupled:
-            g, gain = self.method.limits(s + self.weight_decay)
-            return self._decayed(g, s), gain
         if np.isfinite(self.ends_at):
             return super().limits(s)
-        inner = self._inner
-        m, lookahead, weight, stride, direct, _ = inner.update(MOST_ITERATIONS)
-        x = inner.epsilon * s
+        if not self.decoupled:
+            gain = self.method.limits(s + self.weight_decay)[1]
+            return 1 - s * gain, gain
+        m, lookahead, weight, stride, direct, share = self._decoupled(MOST_ITERATIONS)
+        x = self.epsilon * s
         # in the end v = weight·gradient/(1 - m), and the step of v balances the decay
         pull = stride * weight + direct * (1 - m)
-        share = inner.step_ratio(MOST_ITERATIONS) * inner.epsilon * self.weight_decay
         decay = share * (1 - m + x * lookahead * weight)
-        return decay / (pull * x + decay), inner.epsilon * pull / (pull * x + decay)
+        return decay / (pull * x + decay), self.epsilon * pull / (pull * x + decay)
 
 
 @dataclass(frozen=True)
@@ -215,6 +191,9 @@ class Averaged(Wrapped):
 
     .. math:: \bar\beta_k = \sum_{j=1}^k w_j\beta_j, \qquad \bar g_k = \sum_j w_j g_j, \qquad
         \bar\varphi_k = \sum_j w_j\varphi_j
+
+    See Polyak, Juditsky (1992), Acceleration of stochastic approximation by averaging, and Mücke,
+    Neu, Rosasco (2019), Beating SGD saturation with tail-averaging and minibatching.
 
     Parameters
     ----------
@@ -228,18 +207,11 @@ class Averaged(Wrapped):
     decay : float, default=0.999
         For "exponential" only.
 
-    References
-    ----------
-    Polyak, Juditsky (1992), Acceleration of stochastic approximation by averaging. Mücke, Neu,
-    Rosasco (2019), Beating SGD saturation with tail-averaging and minibatching.
-
     Examples
     --------
     >>> from stoptime.methods.iterations import GradientDescent
     >>> Averaged(GradientDescent(0.5)).shrinkage(1.0, 2).item()  # (1/2 + 1/4)/2
     0.375
-    >>> Averaged(GradientFlow())
-    AveragedFlow(kind='polyak')
     """
 
     kind: Literal["polyak", "tail", "exponential"] = "polyak"
@@ -247,6 +219,7 @@ class Averaged(Wrapped):
     name: ClassVar[str] = "averaged"
     ends_at: ClassVar[float] = np.inf
     """The average moves on where the iterates no longer do."""
+    reaches_least_squares: ClassVar[Any] = _inner("reaches_least_squares")
 
     def __new__(cls, method: Any = None, kind: Any = "polyak", decay: float = 0.999) -> Any:  # noqa: ARG004
         """Return an average over time in place of one over iterates for gradient flow."""
@@ -266,37 +239,26 @@ class Averaged(Wrapped):
                 "An average of averages has no use: average the iteration itself."
             )
 
-    @property
-    def reaches_least_squares(self) -> bool:
-        """Whether the average of the iterates converges to least squares as they do."""
-        return self.method.reaches_least_squares
-
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
         run = self.method.run(s, start)
         yield next(run)
-        if self.kind == "exponential":
-            average = next(run).copy()
+        # a second run at half the speed drops what leaves the window, so no history is stored
+        behind = islice(self.method.run(s, start), 1, None)
+        average: Any = 0.0
+        total: Any = 0.0
+        for k, value in enumerate(run, 1):
+            total = total + value
+            if self.kind == "exponential":
+                share = 1.0 if k == 1 else 1 - self.decay
+                average = (1 - share) * average + share * value
+            elif self.kind == "tail":
+                total -= next(behind) if k % 2 == 0 else 0.0
+                average = total / (k - k // 2)
+            else:
+                average = total / k
             yield average
-            for value in run:
-                average = self.decay * average + (1 - self.decay) * value
-                yield average
-        elif self.kind == "tail":
-            yield from _means(run, islice(self.method.run(s, start), 1, None))
-        else:
-            yield from _means(run)
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end: averages converge to the limit of the iterates."""
         return self.method.limits(s)
-
-
-def _means(run: Iterator[Array], behind: Iterator[Array] | None = None) -> Iterator[Array]:
-    """Yield the mean of the values so far; of their last half, given the same run ``behind``."""
-    total: Any = 0.0
-    for k, value in enumerate(run, 1):
-        total = total + value
-        # a second run at half the speed drops what leaves the window, so no history is stored
-        if behind is not None and k % 2 == 0:
-            total -= next(behind)
-        yield total / (k if behind is None else k - k // 2)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
+from stoptime.methods.special import piecewise
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import nonnegative
 from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
-Limits = Callable[[Array], tuple[Array, Array]]
+UNITS = {"step": 1, "damping": -0.5, "strong_convexity": -1, "penalty": -1, "weight_decay": -1}
+"""The power of 1/s in the unit of each parameter that has one."""
 Complex = NDArray[np.complex128]
 Check = Callable[[str, object], Any]
 Checks = dict[str, Check]
@@ -39,6 +43,8 @@ class Method(ABC):
     """What a stop is, for labels."""
     _checks: ClassVar[Checks] = {}
     """The check of each parameter, which returns it as a number or as a word that is allowed."""
+    _automatic: ClassVar[dict[str, Callable[[Any, Array], float]]] = {}
+    """The value of each parameter that may be "auto" or "critical", from the eigenvalues."""
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
@@ -47,7 +53,7 @@ class Method(ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's
         """Return the parameters by their names, for searches of scikit-learn."""
         # what is not shown, such as the eigenvalues of spectral cut-off, comes from data
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.init and one.repr}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
 
     def with_params(self, **params: Any) -> Self:
         """Return this method with other parameters; it is immutable itself."""
@@ -74,9 +80,14 @@ class Method(ABC):
         inner = all(value.is_tuned for value in values if isinstance(value, Method))
         return inner and not any(value in ("auto", "critical") for value in values)
 
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:  # noqa: ARG002 - for methods that adapt
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return this method with every "auto" or "critical" parameter computed for a spectrum."""
-        return self
+        s = nonnegative("eigenvalues", eigenvalues)
+        tuned = self
+        for name, formula in self._automatic.items():
+            if isinstance(getattr(self, name), str):
+                tuned = replace(tuned, **{name: formula(tuned, s)})
+        return tuned
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
@@ -88,6 +99,18 @@ class Method(ABC):
         return as_filter(self).follow(s, z, stops, at)  # which says what works instead
 
 
+def once_tuned(bound: Callable[[Any, Array], Array]) -> Callable[[Any, ArrayLike], Any]:
+    """Return a bound of the gain that is infinite for methods which are not tuned yet."""
+
+    @wraps(bound)
+    def bounded(method: Filter, stop: ArrayLike) -> Any:
+        t = np.asarray(stop, np.float64)
+        with np.errstate(over="ignore"):
+            return (bound(method, t) if method.is_tuned else np.full(t.shape, np.inf))[()]
+
+    return bounded
+
+
 class Filter(Method):
     r"""A method that multiplies every eigendirection by a function of its eigenvalue and the stop.
 
@@ -95,9 +118,8 @@ class Filter(Method):
 
     The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
     filter gives its ``name``, its ``time_power`` and the two formulas for finite non-negative
-    arguments. Validation, broadcasting and the limit t = ∞ are done here. The other members say
-    what is known of the filter. Their defaults claim nothing, so that a new filter is correct
-    without them: it is assumed to oscillate for ever, and to be close to ridge on no spectrum.
+    arguments. The other members say what is known of it. Their defaults claim nothing: a filter is
+    assumed to oscillate for ever, and to be close to ridge on no spectrum.
     """
 
     oscillates: ClassVar[bool] = True
@@ -126,7 +148,7 @@ class Filter(Method):
 
     @abstractmethod
     def _gain(self, s: Array, t: Array) -> Array:
-        """Return (1 - g)/s for finite s, t ≥ 0 of broadcastable shapes, without cancellation."""
+        """Return (1 - g)/s without cancellation; it is asked only where g exceeds one half."""
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at t = ∞: those of least squares, unless the path ends before."""
@@ -138,19 +160,20 @@ class Filter(Method):
         Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
         eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
         """
-        return _evaluated(self._shrinkage, self.limits, 0, s, t)
+        return evaluated(self, self._shrinkage, 0, s, t)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
 
         The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
         """
-        return _evaluated(self._gain, self.limits, 1, s, t)
+        return _gain_beside(self, s, t, self.shrinkage(s, t))
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
         for part in slices(len(stops), height):
-            yield self.shrinkage(s[:, None], stops[part]), self.gain(s[:, None], stops[part])
+            g = self.shrinkage(s[:, None], stops[part])
+            yield g, _gain_beside(self, s[:, None], stops[part], g)
 
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``."""
@@ -158,20 +181,25 @@ class Filter(Method):
         gains = gain if at is s else self.gain(at[:, None], stops)
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
-        """Return the largest gain over all eigenvalues, which for most filters is that at s = 0."""
-        if not self.is_tuned:
-            return np.full(np.shape(stop), np.inf)[()]  # it depends on the data
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
+        """Return the largest gain over all eigenvalues: for most filters that at s = 0."""
         return self.gain(0.0, stop)
 
-    def in_units_of(self, penalty: float) -> Self:  # noqa: ARG002 - for filters with a time scale
+    def in_units_of(self, penalty: float) -> Self:
         """Return this filter for eigenvalues divided by ``penalty``, with its time rescaled."""
-        if not self.scale_free:
+        scaled = {}
+        for name, value in self.get_params().items():
+            if isinstance(value, Filter):
+                scaled[name] = value.in_units_of(penalty)
+            elif name in UNITS:
+                scaled[name] = concrete(name, value) * penalty ** UNITS[name]
+        if not self.scale_free and not scaled:
             raise NotImplementedError(
                 f"{type(self).__name__} must say how it scales: set scale_free = True if g depends "
                 "on ts or t²s alone, or else define in_units_of(penalty)."
             )
-        return self
+        return replace(self, **scaled)
 
     def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002
         """Return a phase U and a time T: oscillations are below level where t√s > U or t > T.
@@ -196,16 +224,19 @@ class Filter(Method):
         last = max(first, float(s ** (-1 / self.time_power)))
         while abs(self.shrinkage(s, last)) > level:
             first, last = last, 2 * last
-        while last > first * (1 + 1e-12):
-            middle = (first + last) / 2
-            if abs(self.shrinkage(s, middle)) > level:
-                first = middle
-            else:
-                last = middle
-        return last
+        excess = lambda t: abs(self.shrinkage(s, t)) - level  # noqa: E731
+        return float(brentq(excess, first, last, xtol=1e-13 * last)) * (1 + 1e-12)
 
 
-def _evaluated(formula: Formula, limits: Limits, which: int, s: ArrayLike, t: ArrayLike) -> Array:
+class Monotone(Filter):
+    """A filter of ts or t²s that falls monotonically, with a proven guarantee on every spectrum."""
+
+    oscillates: ClassVar[bool] = False
+    scale_free: ClassVar[bool] = True
+    universal_guarantee: ClassVar[bool] = True
+
+
+def evaluated(method: Filter, formula: Formula, which: int, s: ArrayLike, t: ArrayLike) -> Array:
     """Apply a formula to checked arguments; where t is infinite, take one of the limits."""
     s = nonnegative("s", s)
     t = nonnegative("t", t, infinite=True)
@@ -214,7 +245,21 @@ def _evaluated(formula: Formula, limits: Limits, which: int, s: ArrayLike, t: Ar
         if not forever.any():
             return np.asarray(formula(s, t))[()]
         found = formula(s, np.where(forever, 0.0, t))
-        return np.where(forever, limits(s)[which], found)[()]
+        return np.where(forever, method.limits(s)[which], found)[()]
+
+
+def _gain_beside(method: Filter, s: ArrayLike, t: ArrayLike, g: Array) -> Array:
+    """Return φ where g is known."""
+
+    def formula(s: Array, t: Array) -> Array:
+        # 1 - g cancels only where g is near one: up to one half it is as accurate as g itself
+        cases = [
+            (g <= 0.5, lambda s, _, g: (1 - g) / s),
+            (g > 0.5, lambda s, t, _: np.asarray(method._gain(s, t))),
+        ]
+        return piecewise(cases, s, t, g)
+
+    return evaluated(method, formula, 1, s, t)
 
 
 def as_filter(method: Method) -> Filter:
@@ -242,25 +287,29 @@ def unless(word: str | None, check: Check) -> Check:
     return checked
 
 
-def concrete(name: str, value: float | str) -> float:
-    """Return a parameter as a number; refuse a word such as "auto", which needs a spectrum."""
+def concrete(name: str, value: Any) -> Any:
+    """Return a parameter as it is; refuse a word such as "auto", which needs a spectrum."""
     if isinstance(value, str):
         raise ValueError(  # noqa: TRY004 - the value is at fault: a word is legal
-            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), or give a '
-            "number."
+            f'{name}="{value}" depends on the spectrum: call tuned_to(eigenvalues), give the '
+            "eigenvalues, or give a number."
         )
     return value
 
 
-def smallest_positive(method: Method, name: str, s: Array, least: float, example: float) -> float:
+def longest_step(_: Method, s: Array) -> float:
+    """Return 1/L, the automatic step."""
+    largest = float(s.max(initial=0))
+    return 1 / largest if largest > 0 else 1.0
+
+
+def smallest_positive(name: str, s: Array, least: float = 0.0) -> float:
     """Return the smallest eigenvalue if it exceeds ``least``; otherwise raise a ValueError."""
     smallest = float(s.min(initial=np.inf))
     if not least < smallest < np.inf:
-        found = f"{smallest:g}, a singular spectrum"
-        if not smallest:  # eigenvalues that a Krylov space does not know are stored as zero
-            found += ", or unknown as for sparse matrices and operators"
         raise ValueError(
-            f'{name}="{getattr(method, name)}" needs a positive smallest eigenvalue, but it is '
-            f"{found}: give a number, for example {type(method).__name__}({name}={example})."
+            f"An automatic {name} needs a positive smallest eigenvalue, but it is {smallest:g}: a "
+            "singular spectrum, or unknown as for sparse matrices and operators. "
+            f"Give {name} as a number."
         )
     return smallest

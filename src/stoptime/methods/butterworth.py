@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Checks, Complex
+from stoptime.methods.base import Checks, Complex, once_tuned
 from stoptime.methods.ridge import SumOfRidges, whole_times
 from stoptime.support.arrays import Array
 
@@ -22,9 +21,9 @@ class Butterworth(SumOfRidges):
 
     For q = 1 it is ridge with penalty λ. As q grows it learns every direction with s > λ and no
     other one, as principal component regression does, but it remains smooth in t. It is an average
-    of q ridges with complex penalties, so its leave-one-out error is exact; see :meth:`ridges`.
-    A steep edge suits a signal that lies in the leading directions. See Butterworth (1930), On the
-    theory of filter amplifiers.
+    of q ridges with complex penalties, so its leave-one-out error is exact. A steep edge suits a
+    signal that lies in the leading directions. See Butterworth (1930), On the theory of filter
+    amplifiers.
 
     Parameters
     ----------
@@ -40,18 +39,22 @@ class Butterworth(SumOfRidges):
     order: int = 4
     name: ClassVar[str] = "butterworth"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
-    universal_guarantee: ClassVar[bool] = True
-    """Proven by :func:`stoptime.bounds.risk_inflation`, for any order."""
     _checks: ClassVar[Checks] = {"order": partial(whole_times, most=1000)}
-    """A gain takes as many multiplications as the order."""
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        return 1 / (1 + (t * s) ** float(self.order))
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        # two half powers: the whole power may underflow before it meets a late stop
+        half_power = (t * s) ** ((self.order - 1) / 2)
+        return np.asarray((t * half_power) * half_power * self._shrinkage(s, t))
+
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
         """Return the largest gain over all eigenvalues, which is at (ts)^q = q - 1."""
         q = self.order
-        return np.asarray(stop, np.float64) * ((q - 1) ** ((q - 1) / q) / q)
+        return np.asarray(stop * ((q - 1) ** ((q - 1) / q) / q))
 
     def ridges(self, stops: Array) -> tuple[Complex, Complex]:
         r"""Return penalties and weights of the ridges whose average is this filter.
@@ -68,20 +71,3 @@ class Butterworth(SumOfRidges):
             penalties[-1] = 1.0
             weights[-1] = 1 / self.order
         return penalties[:, None] / stops, np.repeat(weights[:, None], len(stops), axis=1)
-
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        return 1 / (1 + (t * s) ** float(self.order))
-
-    def _gain(self, s: Array, t: Array) -> Array:
-        x = np.asarray(t * s)
-        low = np.minimum(x, 1.0)
-        # Up to x = 1 the gain is t·x^(q-1)/(1 + x^q). Multiplying t by x again and again never
-        # underflows before the gain itself does.
-        early = t * np.ones_like(x)
-        for _ in range(self.order - 1):
-            early = early * low
-        early = early / (1 + low ** float(self.order))
-        # Beyond, it is 1/s times a factor between 1/2 and 1, in which nothing overflows.
-        high = np.maximum(x, 1.0)
-        late = 1 / (np.where(x > 1, s, 1.0) * (1 + high ** -float(self.order)))
-        return np.where(x > 1, late, early)

@@ -78,8 +78,7 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
     s = np.asarray(eigenvalues, dtype=np.float64)
     z = np.asarray(response, dtype=np.float64)
     t = np.atleast_1d(nonnegative("stops", stops, infinite=True))
-    last = iteration_numbers(np.minimum(t, len(s)))
-    iteration_numbers(t[np.isfinite(t)])
+    last = np.minimum(iteration_numbers(t), len(s))
     # Both are scaled to at most one, so that no square overflows.
     unit = s.max(initial=0) or 1.0
     size = np.abs(z).max(initial=0) or 1.0
@@ -98,22 +97,16 @@ def at_gains(eigenvalues: ArrayLike, response: ArrayLike, gains: ArrayLike) -> A
 
     Between two iterates they are interpolated linearly; beyond the last one they are least squares.
 
-    Examples
-    --------
-    >>> at_gains([1.0, 4.0], [1.0, 2.0], [0.0, 0.1, 9.9]).round(3)
-    array([[0. , 0. ],
-           [0.1, 0.2],
+    >>> at_gains([1.0, 4.0], [1.0, 2.0], [0.1, 9.9]).round(3)
+    array([[0.1, 0.2],
            [1. , 0.5]])
     """
     T = np.atleast_1d(nonnegative("gains", gains, infinite=True))
     run = conjugate_gradients(eigenvalues, response, np.arange(np.size(eigenvalues) + 1))
     # the gain at zero grows with every iterate, and between two of them it is linear
     reached = np.array([np.sum(1 / values) for values in run.ritz])
-    k = np.interp(T, reached, np.arange(len(reached)))
-    before = np.minimum(k.astype(np.intp), max(len(reached) - 2, 0))
-    share = (k - before)[:, None]
-    after = np.minimum(before + 1, len(reached) - 1)
-    return np.asarray((1 - share) * run.components[before] + share * run.components[after])
+    columns = [np.interp(T, reached, column) for column in run.components.T]
+    return np.array(columns).reshape(len(columns), len(T)).T
 
 
 def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[float]]:

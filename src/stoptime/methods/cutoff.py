@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Filter
+from stoptime.methods.base import Filter, concrete, once_tuned
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative
 
@@ -20,16 +20,12 @@ class SpectralCutoff(Filter):
     .. math:: g(s, k) = \begin{cases} 0 & \text{if } s \text{ is among the } k
         \text{ largest eigenvalues}\\ 1 & \text{otherwise} \end{cases}
 
-    The stop is the number of components, from 0 to the rank, and its degrees of freedom are k.
-    Where k divides a group of m equal eigenvalues, of which j would enter, each direction of the
-    group gets the share j/m. This is the mean over all choices of j of them, so the fit does not
-    depend on the basis that the factorisation happens to choose in their eigenspace.
-
-    With the components whose eigenvalue exceeds the best ridge penalty the Bayes risk is at most
-    twice that of the best ridge. Exact leave-one-out counts again without every row; the cost is
-    that of the remaining eigenvalues, n·rank² times a few hundred operations. It needs every
-    eigenvalue, so sparse matrices and operators are accepted only where they are small. See
-    Massy (1965), Principal components regression in exploratory statistical research.
+    The stop is the number of components, from 0 to the rank. Where k divides a group of m equal
+    eigenvalues, of which j would enter, each direction of the group gets the share j/m, so that the
+    fit does not depend on the basis of their eigenspace. With the components whose eigenvalue
+    exceeds the best ridge penalty the Bayes risk is at most twice that of the best ridge. It needs
+    every eigenvalue. See Massy (1965), Principal components regression in exploratory statistical
+    research.
 
     Parameters
     ----------
@@ -56,12 +52,7 @@ class SpectralCutoff(Filter):
     @property
     def counted(self) -> Array:
         """The positive eigenvalues that are counted, in ascending order."""
-        if isinstance(self.eigenvalues, str):
-            raise ValueError(  # noqa: TRY004 - the value is at fault: a word is legal
-                "Spectral cut-off counts the eigenvalues of a spectrum: call "
-                "tuned_to(eigenvalues), or give the eigenvalues."
-            )
-        return np.array(self.eigenvalues)
+        return np.array(concrete("eigenvalues", self.eigenvalues))
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the method that counts these eigenvalues, in place of any others."""
@@ -72,22 +63,19 @@ class SpectralCutoff(Filter):
         """Return the method for eigenvalues divided by ``penalty``; stops stay the same."""
         return replace(self, eigenvalues=tuple((self.counted / penalty).tolist()))
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
         """Return infinity: the gain is 1/s for every component, however small its eigenvalue."""
-        return np.where(np.asarray(stop) > 0, np.inf, 0.0)[()]
+        return np.where(stop > 0, np.inf, 0.0)
 
-    def _learned(self, s: Array, t: Array) -> Array:
-        """Return 1 - g: the share of a direction that is learned."""
+    def _shrinkage(self, s: Array, t: Array) -> Array:
         counted = self.counted
         tied = 1e-9  # relative difference below which eigenvalues count as equal
         larger = len(counted) - np.searchsorted(counted, s * (1 + tied), side="right")
         equal = len(counted) - np.searchsorted(counted, s * (1 - tied)) - larger
         # no stop learns more directions than there are: a null direction is never among them
         entered = np.minimum(iteration_numbers(t), len(counted)) - larger
-        return np.asarray(np.clip(entered / np.maximum(equal, 1), 0.0, 1.0))
-
-    def _shrinkage(self, s: Array, t: Array) -> Array:
-        return 1 - self._learned(s, t)
+        return np.asarray(1 - np.clip(entered / np.maximum(equal, 1), 0.0, 1.0))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        return self._learned(s, t) / np.where(s > 0, s, 1.0)
+        return (1 - self._shrinkage(s, t)) / np.where(s > 0, s, 1.0)

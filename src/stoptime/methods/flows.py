@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import exprel, gammainc, hyp1f1
+from scipy.special import exprel, gammaln, hyp1f1, ive
 
 from stoptime.methods import special
-from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
-from stoptime.support.arrays import Array, slices
-from stoptime.support.checks import nonnegative, positive_number
+from stoptime.methods.base import (
+    Checks,
+    Filter,
+    Monotone,
+    concrete,
+    longest_step,
+    once_tuned,
+    smallest_positive,
+    unless,
+)
+from stoptime.support.arrays import Array
+from stoptime.support.checks import positive_number
 
 
 def friction_number(name: str, value: object) -> float:
@@ -22,7 +29,7 @@ def friction_number(name: str, value: object) -> float:
 
 
 @dataclass(frozen=True)
-class GradientFlow(Filter):
+class GradientFlow(Monotone):
     r"""Gradient descent with infinitely small steps.
 
     .. math:: \dot\beta = X^T(y - X\beta)/n, \qquad g(s, t) = e^{-ts}
@@ -32,25 +39,16 @@ class GradientFlow(Filter):
 
     name: ClassVar[str] = "gradient-flow"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
-    universal_guarantee: ClassVar[bool] = True
-    """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return np.exp(-t * s)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        early = t * s <= 1
-        cases = [
-            (early, lambda s, t: t * exprel(-t * s)),
-            (~early, lambda s, t: -np.expm1(-t * s) / s),
-        ]
-        return special.piecewise(cases, s, t)
+        return np.asarray(t * exprel(-t * s))
 
 
 @dataclass(frozen=True)
-class AveragedFlow(Filter):
+class AveragedFlow(Monotone):
     r"""The average of gradient flow over its past, or over the last half of it.
 
     .. math:: \bar g(s, t) = \frac{1}{t - t_0}\int_{t_0}^t e^{-us}\,du, \qquad t_0 = 0
@@ -70,10 +68,6 @@ class AveragedFlow(Filter):
     kind: Literal["polyak", "tail"] = "polyak"
     name: ClassVar[str] = "averaged-flow"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
-    universal_guarantee: ClassVar[bool] = True
-    """The shrinkage is at most that of ridge at stop t/2."""
 
     def __post_init__(self) -> None:
         if self.kind not in ("polyak", "tail"):
@@ -88,14 +82,10 @@ class AveragedFlow(Filter):
 
     def _gain(self, s: Array, t: Array) -> Array:
         first = self._first(t)
-        early = (t - first) * s <= 1
-        cases = [
-            (early, lambda s, span: span / 2 * hyp1f1(1, 3, -span * s)),
-            (~early, lambda s, span: (1 - exprel(-span * s)) / s),
-        ]
+        span = t - first
         # the gain at the first time, and the mean of what is added to it: both are positive
-        added = np.exp(-first * s) * special.piecewise(cases, s, t - first)
-        return GradientFlow()._gain(s, first) + added
+        added = np.exp(-first * s) * (span / 2 * hyp1f1(1, 3, -span * s))
+        return np.asarray(first * exprel(-first * s) + added)
 
     def _first(self, t: Array) -> Array:
         """Return the time at which the average begins."""
@@ -145,19 +135,6 @@ class AcceleratedFlow(Filter):
         """Return the phase at which the envelope of the Bessel function has fallen to level."""
         return special.bessel_reach(self._nu, level), np.inf
 
-    def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
-        """Yield g and φ of shape (n_eigenvalues, n_stops), for ``height`` stops at a time."""
-        for part in slices(len(stops), height):
-            rates, times = np.broadcast_arrays(s[:, None], stops[part])
-            shrinkage = self.shrinkage(rates, times)
-            # beyond the series the gain is (1 - g)/s, and g, which costs most, is known already
-            with np.errstate(invalid="ignore"):  # 0·inf is left to the gain itself
-                far = np.isfinite(times) & (times * np.sqrt(rates) > special.series_reach(self._nu))
-            gain = np.empty_like(shrinkage)
-            gain[far] = np.maximum(1 - shrinkage[far], 0.0) / rates[far]
-            gain[~far] = self.gain(rates[~far], times[~far])
-            yield shrinkage, gain
-
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return special.bessel_decay(self._nu, t * np.sqrt(s))
 
@@ -166,14 +143,14 @@ class AcceleratedFlow(Filter):
         early = u <= special.series_reach(self._nu)
         cases = [
             (early, lambda _, t, u: t * (t * special.bessel_gain(self._nu, u * u))),
-            # g never exceeds one, but with hardly any friction its rounding may
+            # with hardly any friction g returns to one, and its rounding may exceed one
             (~early, lambda s, _, u: np.maximum(1 - special.bessel_decay(self._nu, u), 0.0) / s),
         ]
         return special.piecewise(cases, s, t, u)
 
 
 @dataclass(frozen=True)
-class CriticalFlow(Filter):
+class CriticalFlow(Monotone):
     r"""Momentum with the damping that is critical in every direction at once.
 
     .. math::
@@ -194,23 +171,13 @@ class CriticalFlow(Filter):
 
     name: ClassVar[str] = "critical-flow"
     time_power: ClassVar[int] = 2
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
-    universal_guarantee: ClassVar[bool] = True
-    """Proven by :func:`stoptime.bounds.risk_inflation`."""
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         u = np.minimum(t * np.sqrt(s), 1e3)  # exp(-1000) is zero, and infinity would give NaN
         return np.asarray((1 + u) * np.exp(-u))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        u = t * np.sqrt(s)
-        # 1 - g is the distribution function of a gamma variable, which has no cancellation
-        cases = [
-            (u <= 1, lambda _, t, u: t * (t * (hyp1f1(2, 3, -u) / 2))),
-            (u > 1, lambda s, _, u: gammainc(2, u) / s),
-        ]
-        return special.piecewise(cases, s, t, u)
+        return np.asarray(t * (t * (hyp1f1(2, 3, -t * np.sqrt(s)) / 2)))
 
 
 @dataclass(frozen=True)
@@ -241,31 +208,191 @@ class HeavyBallFlow(Filter):
     name: ClassVar[str] = "heavy-ball-flow"
     time_power: ClassVar[int] = 2
     _checks: ClassVar[Checks] = {"damping": unless("critical", positive_number)}
-
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the flow with "critical" damping as a number: √ of the smallest eigenvalue."""
-        if self.damping != "critical":
-            return self
-        s = nonnegative("eigenvalues", eigenvalues)
-        smallest = smallest_positive(self, "damping", s, least=0.0, example=0.1)
-        return replace(self, damping=float(np.sqrt(smallest)))
+    _automatic: ClassVar = {"damping": lambda _, s: smallest_positive("damping", s) ** 0.5}
 
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return the time at which the damping has brought every oscillation below level."""
-        return np.inf, special.critical_phase(level) / self._gamma
-
-    def in_units_of(self, penalty: float) -> Self:
-        """Return the flow for eigenvalues divided by ``penalty``: damping is a frequency."""
-        return replace(self, damping=self._gamma / float(np.sqrt(penalty)))
-
-    @property
-    def _gamma(self) -> float:
-        return concrete("damping", self.damping)
+        return np.inf, special.critical_phase(level) / float(concrete("damping", self.damping))
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        gamma = np.array(self._gamma)
+        gamma = np.array(concrete("damping", self.damping))
         return special.oscillator_shrinkage(s, t, s - gamma * gamma, gamma)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        gamma = np.array(self._gamma)
+        gamma = np.array(concrete("damping", self.damping))
         return special.oscillator_gain(s, t, s - gamma * gamma, gamma)
+
+
+@dataclass(frozen=True)
+class HighResolutionFlow(Filter):
+    r"""Nesterov's method for strongly convex functions as a flow with terms of the order of √step.
+
+    .. math::
+
+        \ddot\beta + 2\sqrt\mu\,\dot\beta + \sqrt\varepsilon\,\hat\Sigma\dot\beta
+            + (1+\sqrt{\mu\varepsilon})\,\hat\Sigma(\beta - \hat\beta) = 0, \qquad
+        g(s, t) = e^{-at}\Bigl(\cos\omega t + \frac{a + v}{\omega}\sin\omega t\Bigr)
+
+    with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the initial velocity v = -2√ε s/(1 + √(με)). See
+    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
+    differential equations.
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above; "auto" is 1/L.
+    strong_convexity : float or "auto", default="auto"
+        The μ above; "auto" is the smallest eigenvalue, which must be positive.
+
+    Examples
+    --------
+    >>> HighResolutionFlow().tuned_to([0.25, 2.0])
+    HighResolutionFlow(step=0.5, strong_convexity=0.25)
+    """
+
+    step: float | str = "auto"
+    strong_convexity: float | str = "auto"
+    name: ClassVar[str] = "high-resolution-flow"
+    time_power: ClassVar[int] = 2
+    _checks: ClassVar[Checks] = {
+        "step": unless("auto", positive_number),
+        "strong_convexity": unless("auto", positive_number),
+    }
+    _automatic: ClassVar = {
+        "step": longest_step,
+        "strong_convexity": lambda _, s: smallest_positive("strong_convexity", s),
+    }
+
+    def visible_until(self, level: float) -> tuple[float, float]:
+        """Return the time at which the damping has brought every oscillation below level."""
+        # With u = √μ·t and x = √ε·st/2, the envelope is at most (1 + u)e^(-u)·(1 + 3x)e^(-x), and
+        # the second factor never exceeds 1.6.
+        return np.inf, special.critical_phase(level / 1.6) / float(self._roots[1])
+
+    @property
+    def _roots(self) -> Array:
+        """Return √ε and √μ."""
+        step = concrete("step", self.step)
+        return np.sqrt([step, concrete("strong_convexity", self.strong_convexity)])
+
+    @property
+    def _kick(self) -> float:
+        """The initial velocity divided by the eigenvalue, -v/s."""
+        return float(2 * self._roots[0] / (1 + np.prod(self._roots)))
+
+    def _oscillator(self, s: Array, t: Array) -> tuple[Array, Array, Array, Array]:
+        """Return stiffness, time, ω² and a."""
+        root_step, root_convexity = self._roots
+        half = root_step * s / 2
+        # differences first: near critical damping ω² is small
+        omega_squared = (s - root_convexity**2) - half * half
+        return (1 + root_step * root_convexity) * s, t, omega_squared, root_convexity + half
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        oscillator = self._oscillator(s, t)
+        kicked = self._kick * s * special.oscillator_response(*oscillator)
+        return special.oscillator_shrinkage(*oscillator) - kicked
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        oscillator = self._oscillator(s, t)
+        released = (1 + np.prod(self._roots)) * special.oscillator_gain(*oscillator)
+        return np.asarray(released + self._kick * special.oscillator_response(*oscillator))
+
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
+        """Return a bound of the gain: a start at rest gives t²/2, and the initial velocity adds."""
+        return np.asarray((1 + np.prod(self._roots)) * stop**2 / 2 + self._kick * stop)
+
+
+@dataclass(frozen=True)
+class HighResolutionAcceleratedFlow(Filter):
+    r"""Nesterov's method for convex functions as a flow with terms of the order of √step.
+
+    .. math::
+
+        \ddot\beta + \Bigl(\frac rt + \sqrt\varepsilon\,\hat\Sigma\Bigr)\dot\beta
+            + \Bigl(1 + \frac{r\sqrt\varepsilon}{2t}\Bigr)\hat\Sigma(\beta - \hat\beta) = 0, \qquad
+        g(s, t) = e^{-\sqrt\varepsilon s t/2}\;\Gamma(\nu+1)(2/u)^\nu J_\nu(u)
+
+    with ν = (r-1)/2, u = ωt and ω² = s - εs²/4: accelerated flow with a lower frequency and with a
+    damping that grows with the eigenvalue. Its value at t = √ε(k + (r-2)/2) is within O(ε) of
+    iterate k of :class:`stoptime.Nesterov`, where accelerated flow is within O(√ε). See Shi, Du,
+    Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution differential
+    equations.
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The ε above; "auto" is 1/L.
+    friction : float, default=3.0
+        The r above, from 0.001 to 200.
+
+    Examples
+    --------
+    >>> flow = HighResolutionAcceleratedFlow(step=0.04)
+    >>> round(float(flow.shrinkage(1.0, 0.2 * 10.5)), 2)  # √ε = 0.2, near iterate 10
+    0.44
+    """
+
+    step: float | str = "auto"
+    friction: float = 3.0
+    name: ClassVar[str] = "high-resolution-nesterov-flow"
+    time_power: ClassVar[int] = 2
+    _checks: ClassVar[Checks] = {
+        "step": unless("auto", positive_number),
+        "friction": friction_number,
+    }
+    _automatic: ClassVar = {"step": longest_step}
+
+    @property
+    def _root(self) -> float:
+        """Return √ε."""
+        return float(np.sqrt(concrete("step", self.step)))
+
+    @property
+    def _nu(self) -> float:
+        return (self.friction - 1) / 2
+
+    def visible_until(self, level: float) -> tuple[float, float]:
+        """Return twice the phase of accelerated flow: ω ≥ √s/2, or the damping is stronger."""
+        return 2 * special.bessel_reach(self._nu, level), np.inf
+
+    def _shrinkage(self, s: Array, t: Array) -> Array:
+        half = self._root * s / 2
+        square = s - half * half
+        cases = [(square >= 0, self._oscillating), (square < 0, self._overdamped)]
+        return special.piecewise(cases, s, t, half, np.sqrt(np.abs(square)))
+
+    def _oscillating(self, _: Array, t: Array, half: Array, w: Array) -> Array:
+        """Return exp(-at)·0F1(ν + 1; -(wt)²/4)."""
+        return np.asarray(np.exp(-half * t) * special.bessel_decay(self._nu, w * t))
+
+    def _overdamped(self, s: Array, t: Array, half: Array, w: Array) -> Array:
+        """Return exp(-at)·0F1(ν + 1; (wt)²/4) for a > w, where a² - w² = s."""
+        near = np.minimum(w * t, 1.0)
+        start = near**2 * special.log_decay(self._nu, -(near**2)) - half * t
+        far = np.maximum(w * t, 1.0)
+        log = gammaln(self._nu + 1) + self._nu * np.log(2 / far) + np.log(ive(self._nu, far))
+        # Both factors may be huge; w - a = -s/(w + a) does not cancel.
+        return np.exp(np.where(w * t <= 1, start, log - s / (half + w) * t))
+
+    def _gain(self, s: Array, t: Array) -> Array:
+        relative = 1 - self._root**2 * s / 4
+        square = relative * s * t * t
+        early = np.abs(square) <= special.series_reach(self._nu) ** 2
+        cases = [
+            (early, self._early_gain),
+            (~early, lambda s, t, *_: np.maximum(1 - self._shrinkage(s, t), 0.0) / s),
+        ]
+        return special.piecewise(cases, s, t, relative, square)
+
+    def _early_gain(self, s: Array, t: Array, relative: Array, square: Array) -> Array:
+        # 1 - g is what the damping takes away, and what the oscillation takes of the rest
+        damped = self._root * t / 2 * exprel(-self._root * s * t / 2)
+        rest = np.exp(-self._root * s * t / 2) * t
+        return np.asarray(damped + rest * (t * relative * special.bessel_gain(self._nu, square)))
+
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
+        """Return a bound of the gain: that of accelerated flow, and of the damping."""
+        return np.asarray(stop**2 / 2 + self._root * stop / 2)

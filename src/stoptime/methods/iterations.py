@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Checks, Filter, concrete, smallest_positive, unless
+from stoptime.methods.base import (
+    Checks,
+    Filter,
+    concrete,
+    longest_step,
+    once_tuned,
+    smallest_positive,
+    unless,
+)
 from stoptime.methods.flows import (
     AcceleratedFlow,
     GradientFlow,
     HeavyBallFlow,
+    HighResolutionAcceleratedFlow,
+    HighResolutionFlow,
     friction_number,
 )
-from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
-from stoptime.methods.recurrence import STEP_ROUNDING, Coefficients, Recurrence, Update
+from stoptime.methods.recurrence import (
+    STEP_ROUNDING,
+    Coefficients,
+    Recurrence,
+    Update,
+    iterates,
+    with_penalty,
+)
 from stoptime.methods.schedules import Schedule, at, scheduled
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import fraction_below_one, positive_number
@@ -76,9 +92,8 @@ class Nesterov(Recurrence):
     friction : float, default=3.0
         The r above, from 0.001 to 200.
     momentum : float, optional
-        A constant η in [0, 1) in place of the fraction; ``friction`` is then ignored. It may also
-        be a schedule. With constants this is ``torch.optim.SGD(lr=step, momentum=η,
-        nesterov=True)`` from zero: after k steps torch holds the extrapolated point
+        A constant η in [0, 1), or a schedule, in place of the fraction. With constants this is
+        ``torch.optim.SGD(lr=step, momentum=η, nesterov=True)`` from zero: after k steps torch holds
         θ_k = β_k + η(β_k - β_{k-1}), which is the iterate of :class:`SGD`.
 
     Examples
@@ -109,10 +124,7 @@ class Nesterov(Recurrence):
 
     @property
     def universal_guarantee(self) -> bool:
-        """As for accelerated flow, friction ≥ 2; :func:`stoptime.bounds.risk_inflation` proves it.
-
-        A constant momentum needs the range of the eigenvalues.
-        """
+        """As for accelerated flow; a constant momentum needs the range of the eigenvalues."""
         if self.momentum is not None:
             return super().universal_guarantee
         return self.follows_flow and AcceleratedFlow(self.friction).universal_guarantee
@@ -129,9 +141,27 @@ class Nesterov(Recurrence):
         """Return the flow at time √ε·k, within O(√ε): heavy-ball flow for constant momentum."""
         if self.momentum is None:
             return AcceleratedFlow(self.friction)
-        if not self.has_momentum:
-            return GradientFlow()
-        return HeavyBallFlow(damping=(1 - _largest(self.momentum)) / (2 * self.pace))
+        return _flow_of_momentum(self, self.momentum)
+
+
+def _largest(value: float | Schedule) -> float:
+    return value.largest if isinstance(value, Schedule) else value
+
+
+def _flow_of_momentum(method: Recurrence, momentum: float | Schedule) -> Filter:
+    """Return heavy-ball flow with damping (1 - η)/(2√ε); without momentum, gradient flow."""
+    if not method.has_momentum:
+        return GradientFlow()
+    return HeavyBallFlow(damping=(1 - _largest(momentum)) / (2 * method.pace))
+
+
+def _fastest_momentum(method: HeavyBall, s: Array) -> float:
+    """Return the momentum with which the heavy ball converges fastest at its step."""
+    largest = float(s.max(initial=0))
+    ends = np.array([smallest_positive("momentum", s, EPS * largest), largest])
+    method.check_convergence(largest)
+    # The slower end of the spectrum sets the rate: both roots of its equation then coincide.
+    return float(np.max((1 - np.sqrt(method.epsilon * ends)) ** 2))
 
 
 @dataclass(frozen=True)
@@ -148,10 +178,9 @@ class HeavyBall(Recurrence):
     step : float or "auto", default="auto"
         The ε above, below 2(1 + η)/L; "auto" is 1/L.
     momentum : float or "auto", default="auto"
-        The η above, in [0, 1). "auto" converges fastest with this step; it is (1 - √(εμ))² if the
-        step is 1/L, and it needs a positive smallest eigenvalue μ. The pair is
-        ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero, also where
-        one of them or both are schedules.
+        The η above, in [0, 1), or a schedule. "auto" converges fastest with this step; it is
+        (1 - √(εμ))² if the step is 1/L, and it needs a positive smallest eigenvalue μ. The pair is
+        ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero.
 
     Examples
     --------
@@ -165,48 +194,32 @@ class HeavyBall(Recurrence):
     _checks: ClassVar[Checks] = Recurrence._checks | {
         "momentum": unless("auto", scheduled(fraction_below_one))
     }
+    _automatic: ClassVar[Any] = {"step": longest_step, "momentum": _fastest_momentum}
 
     @property
     def has_momentum(self) -> bool:
         """Whether the momentum is not zero."""
         return self.momentum != 0
 
-    def _with_momentum(self, s: Array) -> Self:
-        if self.momentum != "auto":
-            return self
-        largest = float(s.max(initial=0))
-        smallest = smallest_positive(self, "momentum", s, least=EPS * largest, example=0.9)
-        self.check_convergence(largest)
-        # The slower end of the spectrum sets the rate: both roots of its equation then coincide.
-        ends = 1 - np.sqrt(self.epsilon * np.array([smallest, largest]))
-        return replace(self, momentum=float(np.max(ends**2)))
-
     @property
     def eta(self) -> float:
         """The momentum as a number; the largest one of a schedule."""
-        return _largest(self._momentum)
-
-    @property
-    def _momentum(self) -> float | Schedule:
-        given = self.momentum
-        return given if isinstance(given, Schedule) else concrete("momentum", given)
+        return _largest(concrete("momentum", self.momentum))
 
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: 2(1 + η), and 4 before an automatic η is known."""
         if isinstance(self.momentum, Schedule):
-            return 2 * (1 + self.momentum.smallest)
+            return 2 * (1 + min(self.momentum.values))
         return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
 
     def coefficients(self, k: int) -> Coefficients:
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(at(self._momentum, k), 0.0, 1.0)
+        return Coefficients(at(concrete("momentum", self.momentum), k), 0.0, 1.0)
 
     def as_flow(self) -> Filter:
         """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
-        if not self.has_momentum:
-            return GradientFlow()
-        return HeavyBallFlow(damping=(1 - self.eta) / (2 * self.pace))
+        return _flow_of_momentum(self, self.eta)
 
 
 @dataclass(frozen=True)
@@ -258,26 +271,24 @@ class SGD(HeavyBall):
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), or 2(1 + η) without Nesterov's form."""
         if self.nesterov:
             return (2 + 2 * self.eta) / (1 + 2 * self.eta)
-        return super().limit / (1 - self._dampening)
+        return super().limit / self._weight
 
     @property
-    def _dampening(self) -> float:
-        return self.dampening if self.has_momentum else 0.0
-
-    def coefficients(self, k: int) -> Coefficients:
-        """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(at(self._momentum, k), 0.0, 1 - self._dampening if k > 1 else 1.0)
+    def _weight(self) -> float:
+        """Return what dampening leaves of a gradient."""
+        return 1 - self.dampening if self.has_momentum else 1.0
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
-        found = super().update(k)
+        found = super().update(k)._replace(weight=self._weight if k > 1 else 1.0)
         if not self.nesterov:
             return found
         return found._replace(stride=found.stride * found.momentum, direct=found.stride)
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
         """Return a bound of the gain; an extrapolated point is ahead of its iterate."""
-        return (1 + (self.eta if self.nesterov else 0.0)) * super().largest_gain(stop)
+        return np.asarray((1 + (self.eta if self.nesterov else 0.0)) * super().largest_gain(stop))
 
 
 @dataclass(frozen=True)
@@ -329,8 +340,91 @@ class NuMethod(Recurrence):
         return AcceleratedFlow(4 * self.nu)
 
 
-def _largest(value: float | Schedule) -> float:
-    return value.largest if isinstance(value, Schedule) else value
+@dataclass(frozen=True)
+class OptimalIteration(Recurrence):
+    r"""The iteration whose every iterate has the least guaranteed risk of so many products with X.
+
+    .. math:: (s + \lambda)\,\varphi(s, k) = 1 - \frac{W_k(1 - 2s/L)}{W_k(1 + 2\lambda/L)}, \qquad
+        W_k(\cos\theta) = \frac{\sin((k + 1/2)\theta)}{\sin(\theta/2)}
+
+    with Chebyshev polynomials W of the fourth kind and the step 1/L. If λ is the best penalty, then
+    iterate k has at most coth²((2k + 1)·arsinh√(λ/L)) times the Bayes risk of the best ridge, for
+    all eigenvalues up to L, the best bound of any polynomial of its degree
+    (:func:`stoptime.bounds.price_of_products`). The path ends at ridge with penalty λ.
+
+    Parameters
+    ----------
+    step : float or "auto", default="auto"
+        The 1/L above; "auto" is the reciprocal of the largest eigenvalue. The iteration diverges
+        for eigenvalues above L + λ. It takes no schedule.
+    penalty : float
+        The λ above, of the ridge that the path approaches.
+
+    Examples
+    --------
+    >>> from stoptime import guarantee
+    >>> method = OptimalIteration(step=1.0, penalty=0.01)
+    >>> round(guarantee(method.in_units_of(0.01), 5).inflation, 4)
+    1.5631
+    """
+
+    step: float | str = "auto"
+    penalty: float = field(kw_only=True)
+    name: ClassVar[str] = "optimal-iteration"
+    follows_flow: ClassVar[bool] = False
+    reaches_least_squares: ClassVar[bool] = False
+    _checks: ClassVar[Checks] = {
+        "step": unless("auto", positive_number),
+        "penalty": positive_number,
+    }
+
+    @property
+    def limit(self) -> float:
+        """The smallest εs for which the iteration diverges: 1 + ελ."""
+        return 1 + max(self.epsilon * self.penalty, STEP_ROUNDING)
+
+    @property
+    def pace(self) -> float:
+        """The time of one iteration, 2√ε, as for the ν-method."""
+        return 2 * super().pace
+
+    @property
+    def horizon(self) -> float:
+        """The latest stop that a search looks at: from there on the iterate is that of ridge."""
+        if not self.is_tuned:
+            return super().horizon
+        return min(super().horizon, float(np.ceil(np.log(2 / EPS) / (2 * self._rate))))
+
+    @property
+    def _rate(self) -> float:
+        """The θ with sinh θ = √(ελ): the distance from ridge falls like exp(-2θk)."""
+        return float(np.arcsinh(np.sqrt(self.epsilon * self.penalty)))
+
+    def _ratio(self, k: int) -> float:
+        """Return W_k/W_{k+1} at 1 + 2ελ, which is sinh((2k + 1)θ)/sinh((2k + 3)θ)."""
+        theta = self._rate
+        # both sines would overflow, so the growing exponential is divided out
+        falls = np.expm1(-2 * (2 * k + 1) * theta) / np.expm1(-2 * (2 * k + 3) * theta)
+        return float(np.exp(-2 * theta) * falls)
+
+    def coefficients(self, k: int) -> Coefficients:
+        """Return momentum, lookahead and weight of iteration k, whose gradient is that of ridge."""
+        ratio = self._ratio(k - 1)
+        momentum = ratio * self._ratio(k - 2) if k > 1 else 0.0
+        return Coefficients(momentum, 0.0, 4 * ratio)
+
+    def as_flow(self) -> AcceleratedFlow:
+        """Return a flow that oscillates as fast; only with penalty 0 the iterates follow it."""
+        return AcceleratedFlow(2.0)
+
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
+        run = iterates(self.update, self.epsilon * (s + self.penalty), start)
+        return with_penalty(run, s, self.penalty, start)
+
+    def limits(self, s: Array) -> tuple[Array, Array]:
+        """Return g and φ of ridge."""
+        return self.penalty / (s + self.penalty), 1 / (s + self.penalty)
 
 
 def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
@@ -353,33 +447,26 @@ def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
     >>> as_iteration(AcceleratedFlow(), 0.1)
     Nesterov(step=0.1, friction=3.0, momentum=None)
     """
-    if isinstance(flow, HighResolutionFlow):
-        return _modelled(flow)
-    if isinstance(flow, HighResolutionAcceleratedFlow):
-        return Nesterov(concrete("step", flow.step), flow.friction)
+    if isinstance(flow, HighResolutionFlow | HighResolutionAcceleratedFlow):
+        step = concrete("step", flow.step)
     length = positive_number("step", step)
-    if isinstance(flow, GradientFlow):
-        return GradientDescent(length)
-    if isinstance(flow, AcceleratedFlow):
-        return Nesterov(length, flow.friction)
-    if not isinstance(flow, HeavyBallFlow):
-        raise TypeError(f"{flow} is not the limit of any iteration.")
-    damping = concrete("damping", flow.damping)
-    momentum = 1 - 2 * damping * float(np.sqrt(length))
+    match flow:
+        case GradientFlow():
+            return GradientDescent(length)
+        case AcceleratedFlow() | HighResolutionAcceleratedFlow():
+            return Nesterov(length, flow.friction)
+        case HeavyBallFlow():
+            damping = concrete("damping", flow.damping)
+            momentum = 1 - 2 * damping * length**0.5
+            most = 1 / (2 * damping) ** 2
+        case HighResolutionFlow():
+            convexity = concrete("strong_convexity", flow.strong_convexity)
+            root = (length * convexity) ** 0.5
+            momentum = (1 - root) / (1 + root)
+            most = 1 / convexity
+        case _:
+            raise TypeError(f"{flow} is not the limit of any iteration.")
     if momentum < 0:
-        raise ValueError(
-            f"step={length:g} is too large for damping {damping:g}: it must be at most "
-            f"{1 / (2 * damping) ** 2:g}, for which the momentum is zero."
-        )
-    return HeavyBall(length, momentum)
-
-
-def _modelled(flow: HighResolutionFlow) -> Nesterov:
-    """Return Nesterov's method for strongly convex functions, which the flow models."""
-    step = concrete("step", flow.step)
-    root = float(np.sqrt(step * concrete("strong_convexity", flow.strong_convexity)))
-    if root >= 1:
-        raise ValueError(
-            f"{flow} does not model any iteration: its step must be below 1/strong_convexity."
-        )
-    return Nesterov(step, momentum=(1 - root) / (1 + root))
+        raise ValueError(f"step={length:g} is too large for {flow}: it must be at most {most:g}.")
+    method = HeavyBall if isinstance(flow, HeavyBallFlow) else Nesterov
+    return method(length, momentum=momentum)

@@ -1,20 +1,4 @@
-r"""The loop that runs every iteration, from its coefficients and the eigenvalues.
-
-An iteration is defined by three numbers at each step k, momentum m, lookahead e and weight w:
-
-.. math:: \beta_k = \beta_{k-1} + m\,d
-    + w\,\varepsilon\,\frac{X^T}{n}\bigl(y - X(\beta_{k-1} + e\,d)\bigr),
-    \qquad d = \beta_{k-1} - \beta_{k-2}.
-
-In an eigendirection, with x = εs, the shrinkage and the gain over ε follow this recurrence: the
-shrinkage starts at 1 without a source term, the gain at 0 with a source term of 1. Neither is
-computed from the other, so neither suffers from cancellation.
-
-Where the step follows a schedule, d is replaced by the sum v of past gradients, each multiplied by
-the momenta since then: :math:`v_k = m v_{k-1} + w g_k` and
-:math:`\beta_k = \beta_{k-1} + \varepsilon_k v_k`, with g the gradient above at
-:math:`\beta_{k-1} + e\varepsilon_k v_{k-1}`. This is what torch does. For a constant step d is εv.
-"""
+"""The loop that runs every iteration, from its coefficients and the eigenvalues."""
 
 from __future__ import annotations
 
@@ -27,18 +11,25 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.methods.base import Checks, Filter, Method, concrete, unless
+from stoptime.methods.base import (
+    Checks,
+    Filter,
+    Method,
+    concrete,
+    evaluated,
+    longest_step,
+    once_tuned,
+    unless,
+)
 from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, scheduled
 from stoptime.methods.special import piecewise
-from stoptime.support.arrays import Array, slices
-from stoptime.support.checks import iteration_numbers, nonnegative, positive_number
+from stoptime.support.arrays import TINY, Array, slices
+from stoptime.support.checks import iteration_numbers, positive_number
 
 Places = NDArray[np.intp]
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
-MOST_TABLE_ENTRIES = 2**20  # of one table, iterations by eigenvalues
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
-MOST_GROWTH = 100.0  # of a direction, while a schedule exceeds the largest stable step
 
 
 class Coefficients(NamedTuple):
@@ -60,13 +51,16 @@ class Update(NamedTuple):
     decay: float = 0.0  #: The share of the coefficient that decays, apart from the gradient.
 
 
-Updates = Callable[[int], Update]
 Run = Callable[[Array, Array], Iterator[Array]]
 Value = TypeVar("Value")
 
 
-def iterates(updates: Updates, x: Array, start: Array) -> Iterator[Array]:
-    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array."""
+def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterator[Array]:
+    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array.
+
+    The shrinkage starts at 1 without a source term, the gain over ε at 0 with a source term of 1.
+    Neither is computed from the other, so neither suffers from cancellation.
+    """
     source = 1 - start
     shape = np.broadcast_shapes(x.shape, start.shape)
     value = np.array(np.broadcast_to(start, shape), dtype=np.float64)
@@ -88,11 +82,15 @@ def iterates(updates: Updates, x: Array, start: Array) -> Iterator[Array]:
         slope *= weight
         move *= momentum
         move -= slope
-        if stride == 1:
-            value += move
-        else:
-            np.multiply(move, stride, out=slope)
-            value += slope
+        value += move if stride == 1 else stride * move
+
+
+def with_penalty(run: Iterator[Array], s: Array, penalty: float, start: Array) -> Iterator[Array]:
+    """Turn a run at eigenvalues s + w into the run at s, of least squares with a ridge penalty w.
+
+    The gain is the same, and the shrinkage is a mean of that at s + w and one.
+    """
+    return (np.where(start == 1, (penalty + s * g) / (s + penalty), g) for g in run)
 
 
 def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
@@ -116,16 +114,15 @@ def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
             f"A stop after {distinct[-1]} iterations is beyond the limit of "
             f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
         )
-    if len(distinct) * s.size <= max(MOST_TABLE_ENTRIES, int(np.prod(shape))):
-        table = np.empty((len(distinct), s.size))
+    most_entries = 2**20  # of one table, iterations by eigenvalues
+    if len(distinct) * s.size <= max(most_entries, int(np.prod(shape))):
         values = at_stops(run(s.ravel(), np.array(start)), distinct)
-        for row, value in zip(table, values, strict=True):
-            row[...] = value
+        table = np.array([value.copy() for value in values])
         return np.asarray(table[which.reshape(stops.shape), np.arange(s.size).reshape(s.shape)])
     # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
     own_s = np.broadcast_to(s, shape).ravel()
     own_stops = np.broadcast_to(stops, shape).ravel()
-    parts = slices(len(own_s), int(np.sqrt(MOST_TABLE_ENTRIES)))
+    parts = slices(len(own_s), int(np.sqrt(most_entries)))
     blocks = [filtered(run, own_s[part], own_stops[part], start) for part in parts]
     return np.concatenate(blocks).reshape(shape)
 
@@ -164,11 +161,8 @@ class Iteration(Filter):
         """
 
     @abstractmethod
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the iteration tuned so that it still converges after removing any row.
-
-        Eigenvalues then grow, at most by the factor ``scale``.
-        """
+    def with_step(self, step: float) -> Self:
+        """Return the iteration with another step."""
 
     @property
     def follows_flow(self) -> bool:
@@ -183,12 +177,8 @@ class Iteration(Filter):
     @property
     def epsilon(self) -> float:
         """The step as a number; the largest one of a schedule."""
-        return self.step.largest if isinstance(self.step, Schedule) else concrete("step", self.step)
-
-    @property
-    def mean_step(self) -> float:
-        """The step as a number; the mean of a schedule."""
-        return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
+        step = concrete("step", self.step)
+        return step.largest if isinstance(step, Schedule) else float(step)
 
     @property
     def horizon(self) -> float:
@@ -199,7 +189,7 @@ class Iteration(Filter):
     @property
     def ends_at(self) -> float:
         """The length of a schedule that ends with zero steps, and otherwise infinity."""
-        if isinstance(self.step, Schedule) and self.step.last == 0:
+        if isinstance(self.step, Schedule) and self.step.values[-1] == 0:
             return self.step.total
         return np.inf
 
@@ -211,7 +201,7 @@ class Iteration(Filter):
     @property
     def largest_eigenvalue(self) -> float:
         """The smallest eigenvalue for which the iteration diverges in the end."""
-        final = self.step.last if isinstance(self.step, Schedule) else self.epsilon
+        final = self.step.values[-1] if isinstance(self.step, Schedule) else self.epsilon
         return self.limit / final if final else np.inf
 
     def check_convergence(self, largest: float) -> None:
@@ -222,19 +212,24 @@ class Iteration(Filter):
         """
         if self.epsilon * largest < self.limit:
             return
-        most = f"{self.limit / largest:g} ({self.limit:.4g}/L)"
+        most = self.limit / largest
         if largest >= self.largest_eigenvalue:
             raise ValueError(
                 f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be "
-                f'below {most}. Take a smaller step, or step="auto".'
+                f'below {most:g}. Take a smaller step, or step="auto".'
             )
-        growth = _growth(self, largest)
-        if growth > MOST_GROWTH:
+        if _growth(self, largest) > 100:
             raise ValueError(
                 f"{self} grows too far while its step is too long: a direction of the largest "
-                f"eigenvalues, up to L = {largest:g}, reaches {growth:.3g} times its signal. Only "
-                f"steps below {most} are stable: lower the peak, or make it shorter."
+                f"eigenvalues, up to L = {largest:g}, reaches more than 100 times its signal. Only "
+                f"steps below {most:g} are stable: lower the peak, or make it shorter."
             )
+
+    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
+        """Return the iteration with "auto" as numbers; refuse it if it diverges there."""
+        tuned = super().tuned_to(eigenvalues)
+        tuned.check_convergence(float(np.max(eigenvalues, initial=0)))
+        return tuned
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end: those of least squares, or of the last iterate."""
@@ -244,36 +239,73 @@ class Iteration(Filter):
         return self._shrinkage(s, end), self._gain(s, end)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        stops = iteration_numbers(np.minimum(t, self.ends_at))
-        return filtered(self.run, s, stops, 1.0)
+        return filtered(self.run, s, iteration_numbers(np.minimum(t, self.ends_at)), 1.0)
 
     def _gain(self, s: Array, t: Array) -> Array:
         stops = iteration_numbers(np.minimum(t, self.ends_at))
         return self.epsilon * filtered(self.run, s, stops, 0.0)
 
+    def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
+        """Return φ(s, k), from a recurrence of its own."""
+        return evaluated(self, self._gain, 1, s, t)
+
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
         """Yield g and φ as :meth:`Filter.filters` does, all from one run where steps are run."""
         last = stops.max() if stops.size else np.inf
         if not self.runs_steps or np.isinf(last) or np.any(np.diff(stops) < 0):
-            yield from super().filters(s, stops, height)
+            for part in slices(len(stops), height):
+                yield self.shrinkage(s[:, None], stops[part]), self.gain(s[:, None], stops[part])
             return
         values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
         for part in slices(len(stops), height):
-            table = np.empty((len(stops[part]), 2, len(s)))
-            for row, value in zip(table, values, strict=False):
-                row[...] = value
+            table = np.array([next(values).copy() for _ in stops[part]])
             yield table[:, 0].T, self.epsilon * table[:, 1].T
 
 
-class Recurrence(Iteration):
-    r"""An iteration that is given by its coefficients, see the head of this module.
+@lru_cache(maxsize=64)
+def _growth(method: Iteration, largest: float) -> float:
+    """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
+    grown = 0.0
+    # eigenvalues that lie as densely at both ends as the oscillations of polynomials
+    shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
+    run = method.run(largest * shares, np.array(1.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
+            grown = max(grown, float(np.abs(g).max()))
+    return grown
 
-    A new one gives its coefficients, the flow it follows as its step shrinks, and the largest εs
-    for which it converges. Its first parameter is the step: a number, a schedule of
-    :mod:`stoptime.schedules`, or a function of k = 1, 2, ...
+
+def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
+    """Return the method tuned so that it still converges after removing any row.
+
+    Eigenvalues then grow, at most by the factor ``scale``.
+    """
+    if not isinstance(method, Iteration) or method.step != "auto":
+        return method.tuned_to(eigenvalues)
+    tuned = method.tuned_to(eigenvalues)
+    largest = float(np.max(eigenvalues, initial=0)) * scale
+    if largest < tuned.largest_eigenvalue:
+        return tuned
+    # weight decay counts as a part of every eigenvalue
+    decay = tuned.limit / tuned.epsilon - tuned.largest_eigenvalue
+    return method.with_step(1 / (largest + decay)).tuned_to(eigenvalues)
+
+
+class Recurrence(Iteration):
+    r"""An iteration that is given by three numbers at each step: momentum m, lookahead e, weight w.
+
+    .. math:: \beta_k = \beta_{k-1} + m\,d
+        + w\,\varepsilon\,\frac{X^T}{n}\bigl(y - X(\beta_{k-1} + e\,d)\bigr),
+        \qquad d = \beta_{k-1} - \beta_{k-2}.
+
+    Where the step follows a schedule, d is replaced by :math:`\varepsilon_k v_{k-1}`, as torch does
+    it, with the sum of past gradients :math:`v_k = m v_{k-1} + w g_k`. A new iteration gives its
+    coefficients, the flow that it follows, and the largest εs for which it converges. Its first
+    parameter is the step: a number, a schedule of :mod:`stoptime.schedules`, or a function of k.
     """
 
     _checks: ClassVar[Checks] = {"step": unless("auto", scheduled(positive_number))}
+    _automatic: ClassVar[Any] = {"step": longest_step}
 
     @abstractmethod
     def coefficients(self, k: int) -> Coefficients:
@@ -312,16 +344,15 @@ class Recurrence(Iteration):
     @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes: √ε with momentum, and ε without."""
-        return float(np.sqrt(self.mean_step)) if self.has_momentum else self.mean_step
+        mean = self.step.mean if isinstance(self.step, Schedule) else self.epsilon
+        return float(np.sqrt(mean)) if self.has_momentum else mean
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
+    @once_tuned
+    def largest_gain(self, stop: Array) -> Array:
         """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
-        if not self.is_tuned:
-            return np.full(np.shape(stop), np.inf)[()]
         # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step
-        with np.errstate(over="ignore"):
-            gain = (self.pace * np.asarray(stop, np.float64)) ** self.time_power
-            return gain * (self.epsilon / self.mean_step)
+        mean = self.step.mean if isinstance(self.step, Schedule) else self.epsilon
+        return (self.pace * stop) ** self.time_power * (self.epsilon / mean)
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
@@ -338,76 +369,26 @@ class Recurrence(Iteration):
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
         return iterates(self.update, self.epsilon * s, start)
 
-    def tuned_to(self, eigenvalues: ArrayLike) -> Self:
-        """Return the iteration with "auto" as numbers; refuse it if it diverges there."""
-        s = nonnegative("eigenvalues", eigenvalues)
-        largest = float(s.max(initial=0))
-        tuned = self
-        if self.step == "auto":
-            tuned = self.with_params(step=1 / largest if largest > 0 else 1.0)
-        tuned = tuned._with_momentum(s)
-        tuned.check_convergence(largest)
-        return tuned
-
-    def tuned_without_rows(self, eigenvalues: ArrayLike, scale: float) -> Self:
-        """Return the iteration tuned so that it still converges after removing any row."""
-        tuned = self.tuned_to(eigenvalues)
-        largest = float(np.max(eigenvalues, initial=0)) * scale
-        if self.step == "auto" and tuned.epsilon * largest >= tuned.limit:
-            return self.with_params(step=1 / largest).tuned_to(eigenvalues)
-        return tuned
-
-    def _with_momentum(self, s: Array) -> Self:  # noqa: ARG002 - for methods whose momentum adapts
-        return self
-
-    def in_units_of(self, penalty: float) -> Self:
-        """Return the iteration for eigenvalues divided by ``penalty``; stops stay the same."""
-        if isinstance(self.step, Schedule):
-            return self.with_params(step=self.step.times(penalty))
-        return self.with_params(step=self.epsilon * penalty)
+    def with_step(self, step: float) -> Self:
+        """Return the iteration with another step."""
+        return self.with_params(step=step)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.runs_steps:
             return super()._shrinkage(s, t)
-        x = self.epsilon * s
-        k = iteration_numbers(t).astype(np.float64)
         # a power of 1 - x would multiply its rounding by k
         cases = [
-            (x < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
-            (x >= 0.5, lambda x, k: (1 - x) ** k),
+            (self.epsilon * s < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
+            (self.epsilon * s >= 0.5, lambda x, k: (1 - x) ** k),
         ]
-        return piecewise(cases, x, k)
+        return piecewise(cases, self.epsilon * s, iteration_numbers(t).astype(np.float64))
 
     def _gain(self, s: Array, t: Array) -> Array:
         if self.runs_steps:
             return super()._gain(s, t)
-        x = self.epsilon * s
-        k = iteration_numbers(t).astype(np.float64)
+        x = np.maximum(self.epsilon * s, TINY)  # for which the formula gives k, as at zero
         cases = [
-            (x == 0, lambda _, k: k),
-            ((x > 0) & (x < 0.5), lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
+            (x < 0.5, lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
             (x >= 0.5, lambda x, k: (1 - (1 - x) ** k) / x),
         ]
-        return self.epsilon * piecewise(cases, x, k)
-
-
-def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
-    """Return the method tuned so that it still converges after removing any row."""
-    if isinstance(method, Iteration):
-        return method.tuned_without_rows(eigenvalues, scale)
-    return method.tuned_to(eigenvalues)
-
-
-@lru_cache(maxsize=64)
-def _growth(method: Iteration, largest: float) -> float:
-    """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
-    grown = 0.0
-    # eigenvalues that lie as densely at both ends as the oscillations of polynomials
-    shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
-    run = method.run(largest * shares, np.array(1.0))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
-            grown = max(grown, float(np.abs(g).max()))
-            if not grown <= MOST_GROWTH:
-                break
-    return grown
+        return self.epsilon * piecewise(cases, x, iteration_numbers(t).astype(np.float64))

@@ -20,10 +20,17 @@ from stoptime.methods.flows import (
     CriticalFlow,
     GradientFlow,
     HeavyBallFlow,
+    HighResolutionAcceleratedFlow,
+    HighResolutionFlow,
 )
-from stoptime.methods.high_resolution import HighResolutionAcceleratedFlow, HighResolutionFlow
-from stoptime.methods.iterations import SGD, GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.optimal import OptimalIteration
+from stoptime.methods.iterations import (
+    SGD,
+    GradientDescent,
+    HeavyBall,
+    Nesterov,
+    NuMethod,
+    OptimalIteration,
+)
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
@@ -35,13 +42,7 @@ def _by_name(*classes: type[Method]) -> dict[str, type[Method]]:
 
 
 METHODS = _by_name(
-    Ridge,
-    GradientFlow,
-    AcceleratedFlow,
-    HeavyBallFlow,
-    CriticalFlow,
-    IteratedRidge,
-    Butterworth,
+    Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge, Butterworth
 )
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Complex, Filter
+from stoptime.methods.base import Checks, Complex, Monotone
 from stoptime.support.arrays import Array
 from stoptime.support.checks import whole_number
 
 
-class SumOfRidges(Filter):
+class SumOfRidges(Monotone):
     """A filter that is a sum of a few ridges, so that leave-one-out takes few systems a stop."""
 
     @abstractmethod
@@ -39,20 +39,13 @@ class Ridge(SumOfRidges):
 
     name: ClassVar[str] = "ridge"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "1/penalty"
-    universal_guarantee: ClassVar[bool] = True
-    """Ridge is the method that all others are compared with."""
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         return 1 / (1 + t * s)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        late = np.maximum(t, 1)
-        early = np.minimum(t, 1)
-        # equals t/(1 + ts), arranged so that neither ts nor 1/t overflows
-        return early / (1 / late + early * s)
+        return t / (1 + t * s)
 
     def ridges(self, stops: Array) -> tuple[Complex, Complex]:
         """Return the penalty of every stop, with weight one."""
@@ -60,26 +53,25 @@ class Ridge(SumOfRidges):
         return penalties, np.ones_like(penalties)
 
 
-def whole_times(name: str, value: object, most: int | None = None) -> int:
+def whole_times(name: str, value: Any, most: float = np.inf) -> int:
     """Return a whole number of at least one; 3.0, as a command line gives it, is the number 3."""
     whole = isinstance(value, float) and value.is_integer()
-    number = whole_number(name, int(cast("float", value)) if whole else value, least=1)
-    if most is not None and number > most:
+    number = whole_number(name, int(value) if whole else value, least=1)
+    if number > most:
         raise ValueError(f"{name} must be at most {most}; got {value!r}.")
     return number
 
 
 @dataclass(frozen=True)
-class IteratedRidge(Filter):
+class IteratedRidge(Monotone):
     r"""Ridge regression applied again and again to its own residuals, q times in all.
 
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
         g(s, t) = (1 + ts/q)^{-q}, \quad \lambda = q/t
 
-    Once is ridge, and gradient flow is the limit of many times. Ridge cannot use a signal that
-    leans strongly towards the leading directions, because its shrinkage falls only like 1/s; here
-    it falls like :math:`s^{-q}`. See King, Chillingworth (1979), Approximation of generalized
-    inverses by iterated regularization.
+    Once is ridge, and gradient flow is the limit of many times. The shrinkage falls like
+    :math:`s^{-q}`, so that a signal that leans towards the leading directions is used. See King,
+    Chillingworth (1979), Approximation of generalized inverses by iterated regularization.
 
     Parameters
     ----------
@@ -95,11 +87,7 @@ class IteratedRidge(Filter):
     times: int = 2
     name: ClassVar[str] = "iterated-ridge"
     time_power: ClassVar[int] = 1
-    oscillates: ClassVar[bool] = False
-    scale_free: ClassVar[bool] = True
     stop_meaning: ClassVar[str] = "times/penalty"
-    universal_guarantee: ClassVar[bool] = True
-    """Proven by :func:`stoptime.bounds.risk_inflation`, for any number of times."""
     _checks: ClassVar[Checks] = {"times": whole_times}
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
@@ -109,7 +97,7 @@ class IteratedRidge(Filter):
         time = t / self.times
         ratio = 1 / (1 + time * s)
         # φ = (t/q)(r + r² + … + r^q) with r = 1/(1 + ts/q): no two terms cancel
-        total = np.ones_like(ratio)
-        for _ in range(self.times - 1):
-            total = 1 + ratio * total
-        return Ridge()._gain(s, time) * total
+        total = np.zeros_like(ratio)
+        for _ in range(self.times):
+            total = ratio * (1 + total)
+        return time * total

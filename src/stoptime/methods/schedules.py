@@ -1,11 +1,9 @@
 r"""Schedules: a step, or a momentum, that changes from iteration to iteration.
 
-A schedule is a formula for the iterations k = 1, 2, ... of one run. After its ``total`` iterations
-it keeps its last value. All steps are absolute, like torch's ``lr``, for the loss
-:math:`\|y - X\beta\|^2/(2n)`.
-
-Warm-up is linear, :math:`\mathrm{peak}\cdot k/(w + 1)` for the first w iterations. In torch it is
-``LinearLR(start_factor=1/(w + 1), total_iters=w)``, followed by the schedule itself.
+A schedule is a formula for the iterations k = 1, 2, ... of one run; after its ``total`` iterations
+it keeps its last value. Steps are absolute, like torch's ``lr``, for the loss
+:math:`\|y - X\beta\|^2/(2n)`. Warm-up is linear, :math:`\mathrm{peak}\cdot k/(w + 1)` for the first
+w iterations, as ``LinearLR(start_factor=1/(w + 1), total_iters=w)`` has it.
 """
 
 from __future__ import annotations
@@ -19,18 +17,6 @@ import numpy as np
 
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
-
-__all__ = [
-    "Computed",
-    "Constant",
-    "Cosine",
-    "Linear",
-    "Listed",
-    "OneCycle",
-    "Polynomial",
-    "Schedule",
-    "StepDecay",
-]
 
 LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users may ask for more
 
@@ -48,18 +34,17 @@ class Schedule:
         """Return the values at iterations k = 1, 2, ..., ``total`` + 1."""
         raise NotImplementedError
 
+    def __post_init__(self) -> None:
+        _ = self.values  # a schedule that has no values is refused at once
+
     @cached_property
     def values(self) -> tuple[float, ...]:
         """The values of all iterations until the last value is reached, which stays."""
-        whole_number("total", self.total, least=1)
-        k = np.arange(1.0, self.total + 2)
+        k = np.arange(1.0, whole_number("total", self.total, least=1) + 2)
         found = nonnegative("The values of a schedule", self._formula(k))
         if not found.any():
             raise ValueError(f"{self!r} is zero at every iteration.")
         return tuple(np.broadcast_to(found, k.shape).tolist())
-
-    def __post_init__(self) -> None:
-        _ = self.values  # a schedule that has no values is refused at once
 
     def __call__(self, k: int) -> float:
         """Return the value at iteration k = 1, 2, ..."""
@@ -71,16 +56,6 @@ class Schedule:
         return max(self.values)
 
     @cached_property
-    def smallest(self) -> float:
-        """The smallest value."""
-        return min(self.values)
-
-    @property
-    def last(self) -> float:
-        """The value that stays."""
-        return self.values[-1]
-
-    @cached_property
     def mean(self) -> float:
         """The mean over the iterations of the schedule."""
         return float(np.mean(self.values))
@@ -89,13 +64,12 @@ class Schedule:
     def length(self) -> float:
         """The iterations of a run that ends with the schedule; infinity where it can go on."""
         # a thousandth of the largest step moves little more
-        return self.total if self.last <= 1e-3 * self.largest else np.inf
+        return self.total if self.values[-1] <= 1e-3 * self.largest else np.inf
 
     def __str__(self) -> str:
         return f"{type(self).__name__} up to {self.largest:.3g}"
 
-    def times(self, factor: float) -> Schedule:
-        """Return the schedule with all values multiplied by a factor."""
+    def __mul__(self, factor: float) -> Schedule:
         levels = {name: getattr(self, name, None) for name in ("peak", "start", "end")}
         scaled = {name: factor * one for name, one in levels.items() if one is not None}
         return cast("Schedule", replace(cast("Any", self), **scaled))
@@ -134,8 +108,6 @@ class Warmed(Schedule):
 class Constant(Warmed):
     """One value after the warm-up.
 
-    Examples
-    --------
     >>> [round(Constant(0.4, warmup=3)(k), 6) for k in (1, 2, 3, 4, 5)]
     [0.1, 0.2, 0.3, 0.4, 0.4]
     """
@@ -152,13 +124,10 @@ class Constant(Warmed):
 class StepDecay(Warmed):
     """A fall by a ``factor`` after every so many iterations: torch's ``StepLR``.
 
-    Steps that fall forever move the iterate by a finite length. The schedule is zero from where
-    it has fallen below 10⁻²⁰ of its peak, which no longer changes any float.
+    The schedule is zero from where it has fallen below 10⁻²⁰ of its peak, which no longer changes
+    any float.
 
-    Examples
-    --------
-    >>> schedule = StepDecay(peak=1.0, every=10, factor=0.5)
-    >>> [schedule(k) for k in (1, 10, 11, 21)]
+    >>> [StepDecay(peak=1.0, every=10, factor=0.5)(k) for k in (1, 10, 11, 21)]
     [1.0, 1.0, 0.5, 0.25]
     """
 
@@ -184,8 +153,6 @@ class StepDecay(Warmed):
 class Linear(Warmed):
     """A straight line from ``peak`` to ``end``, which may be larger: torch's ``LinearLR``.
 
-    Examples
-    --------
     >>> [Linear(peak=0.1, total=4, end=0.02)(k) for k in (1, 3, 5, 9)]
     [0.1, 0.06, 0.02, 0.02]
     """
@@ -200,8 +167,6 @@ class Linear(Warmed):
 class Polynomial(Warmed):
     """A power of the remaining share of the iterations: torch's ``PolynomialLR``.
 
-    Examples
-    --------
     >>> [Polynomial(peak=1.0, total=4, power=2.0)(k) for k in (1, 2, 3, 5)]
     [1.0, 0.5625, 0.25, 0.0]
     """
@@ -228,10 +193,7 @@ class Cosine(Warmed):
 
     With warm-up, j and T do not count its iterations; ``total`` does.
 
-    Examples
-    --------
-    >>> schedule = Cosine(peak=0.1, total=1000, warmup=50)
-    >>> [round(schedule(k), 6) for k in (1, 51, 526, 1001)]
+    >>> [round(Cosine(peak=0.1, total=1000, warmup=50)(k), 6) for k in (1, 51, 526, 1001)]
     [0.001961, 0.1, 0.05, 0.0]
     """
 
@@ -252,10 +214,7 @@ class OneCycle(Schedule):
     end is start/10⁴. The momentum of the same cycle goes down and up; that of torch is
     ``OneCycle(peak=0.85, total=total, start=0.95, end=0.95)``.
 
-    Examples
-    --------
-    >>> schedule = OneCycle(peak=1.0, total=101)
-    >>> [round(schedule(k), 6) for k in (1, 101, 500)]
+    >>> [round(OneCycle(peak=1.0, total=101)(k), 6) for k in (1, 101, 500)]
     [0.04, 4e-06, 4e-06]
     """
 
@@ -287,8 +246,6 @@ class OneCycle(Schedule):
 class Listed(Schedule):
     """Given values, of which the last one stays.
 
-    Examples
-    --------
     >>> Listed((0.3, 0.2, 0.1))(7)
     0.1
     """
@@ -307,8 +264,7 @@ class Listed(Schedule):
     def _formula(self, k: Array) -> Array:
         return np.append(self.given, self.given[-1:])[: len(k)]
 
-    def times(self, factor: float) -> Schedule:
-        """Return the values multiplied by a factor."""
+    def __mul__(self, factor: float) -> Schedule:
         return Listed(tuple(factor * value for value in self.given))
 
     def __repr__(self) -> str:
@@ -323,8 +279,6 @@ class Computed(Schedule):
 
     A function in place of a step becomes this schedule. It cannot be written to a model file.
 
-    Examples
-    --------
     >>> Computed(lambda k: 0.5 / k, total=100)(2)
     0.25
     """
@@ -336,9 +290,8 @@ class Computed(Schedule):
         values = [self.function(int(one)) for one in k[:-1]]
         return np.array([*values, values[-1]])
 
-    def times(self, factor: float) -> Schedule:
-        """Return the values multiplied by a factor, as a list."""
-        return Listed(self.values[:-1]).times(factor)
+    def __mul__(self, factor: float) -> Schedule:
+        return Listed(self.values[:-1]) * factor
 
 
 def _half_wave(x: Array) -> Array:
@@ -370,3 +323,4 @@ SCHEDULES: dict[str, type[Schedule]] = {
     cls.__name__: cls for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
 }
 """The schedules that can be written to a file, by their names."""
+__all__ = ["Computed", "Schedule", *SCHEDULES]  # noqa: PLE0604 - the documented names

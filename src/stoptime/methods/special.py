@@ -3,10 +3,6 @@ r"""Special functions of the filters: series, thresholds and forms without cance
 The decay of an accelerated flow is the normalised Bessel function
 
 .. math:: \Lambda_\nu(u) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u) = {}_0F_1(; \nu+1; -u^2/4).
-
-Up to 0.4 of the first zero its *logarithm* has a power series with coefficients of one sign
-(Rayleigh's sums over the zeros), so both :math:`\Lambda` and :math:`1-\Lambda` keep full relative
-accuracy. Beyond, SciPy is accurate.
 """
 
 from __future__ import annotations
@@ -21,28 +17,39 @@ from scipy import special
 
 from stoptime.support.arrays import Array
 
-Formula = Callable[..., Array]
+Cases = list[tuple[NDArray[np.bool_], Callable[..., Array]]]
 
-RAYLEIGH_REACH = 0.4  # of the first zero: the terms then fall like 0.16^k
-RAYLEIGH_TERMS = 22  # which fall below 1e-17
+
+def piecewise(cases: Cases, *arguments: Array) -> Array:
+    """Apply to every entry the formula of the case whose mask holds there, and no other formula."""
+    arrays = np.broadcast_arrays(*arguments)
+    out = np.empty(arrays[0].shape)
+    for mask, formula in cases:
+        here = np.broadcast_to(mask, out.shape)
+        if here.all():
+            return formula(*(a.ravel() for a in arrays)).reshape(out.shape)
+        if here.any():
+            out[here] = formula(*(a[here] for a in arrays))
+    return out
 
 
 @lru_cache(maxsize=256)
 def rayleigh_coefficients(nu: float) -> tuple[float, ...]:
     r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) (u^2/(4\nu+4))^n`."""
-    # Rayleigh's convolution c_n = Σ c_k·c_(n-k)/(ν + n) makes all of them positive.
+    # Rayleigh's convolution c_n = Σ c_k·c_(n-k)/(ν + n) makes all of them positive. Up to 0.4 of
+    # the first zero the terms fall like 0.16^n, so that 22 of them are enough.
     c = [1.0]
-    for n in range(2, RAYLEIGH_TERMS + 1):
+    for n in range(2, 23):
         c.append(sum(a * b for a, b in zip(c, reversed(c), strict=True)) / (nu + n))
     return tuple(value / n for n, value in enumerate(c, start=1))
 
 
 @lru_cache(maxsize=256)
 def series_reach(nu: float) -> float:
-    """Return the largest u at which the logarithmic series is used."""
+    """Return the largest u at which the logarithmic series is used: 0.4 of the first zero."""
     # the ratio of late coefficients tends to the square of the first zero
     late, later = (n * rayleigh_coefficients(nu)[n - 1] for n in (11, 12))
-    return RAYLEIGH_REACH * sqrt(4 * (nu + 1) * late / later)
+    return 0.4 * sqrt(4 * (nu + 1) * late / later)
 
 
 def log_decay(nu: float, square: Array) -> Array:
@@ -57,11 +64,20 @@ def bessel_decay(nu: float, u: Array) -> Array:
     r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
     u = np.minimum(u, 1e150)  # t√s may overflow, and SciPy has no value at infinity
     near = u <= series_reach(nu)
-    cases = [
+    cases: Cases = [
         (near, lambda v: np.exp(-v * v * log_decay(nu, v * v))),
         (~near, lambda v: _scipy_decay(nu, v)),
     ]
     return piecewise(cases, u)
+
+
+def _scipy_decay(nu: float, u: Array) -> Array:
+    # j1 is several times faster than jv. It loses digits with u, but fewer than the rounding of the
+    # phase t√s does.
+    wave = special.j1(u) if nu == 1 else special.jv(nu, u)
+    # two half powers: the whole power may underflow before it meets the large gamma function
+    half_power = (2 / u) ** (nu / 2)
+    return np.asarray((gamma(nu + 1) * half_power) * (half_power * wave))
 
 
 def bessel_gain(nu: float, square: Array) -> Array:
@@ -77,44 +93,19 @@ def bessel_reach(nu: float, level: float) -> float:
     return max(exp(min((log_constant - log(level)) / (nu + 0.5), 300.0)), nu)
 
 
-def _scipy_decay(nu: float, u: Array) -> Array:
-    # j1 is several times faster than jv. It loses digits with u, but fewer than the rounding of the
-    # phase t√s does.
-    wave = special.j1(u) if nu == 1 else special.jv(nu, u)
-    # two half powers: the whole power may underflow before it meets the large gamma function
-    half_power = (2 / u) ** (nu / 2)
-    return np.asarray((gamma(nu + 1) * half_power) * (half_power * wave))
-
-
 def critical_phase(level: float) -> float:
     """Return the u with (1 + u)exp(-u) = level, for critically damped directions."""
     return float(-special.lambertw(-level / np.e, -1).real - 1)
 
 
-# An oscillator with stiffness s, damping γ and frequency ω, released from rest. It oscillates where
+# An oscillator with stiffness s, damping γ and frequency ω, where γ² + ω² = s. It oscillates where
 # ω² > 0 and is overdamped elsewhere; ω is then the size of the root.
 
 
 def oscillator_shrinkage(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
-    """Return g of the oscillator."""
+    """Return g of the oscillator that is released from rest."""
     omega = np.sqrt(np.abs(omega_squared))
     cases = [(omega_squared > 0, _oscillating), (omega_squared <= 0, _overdamped)]
-    return piecewise(cases, s, t, omega, gamma)
-
-
-def oscillator_gain(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
-    """Return (1 - g)/s of the oscillator."""
-    omega = np.sqrt(np.abs(omega_squared))
-    oscillates = omega_squared > 0
-    early = np.maximum(gamma * t, t * np.sqrt(s)) <= 1
-    slow = s / (gamma + omega) * t <= 1
-    cases = [
-        (early, _early_gain),
-        # 1 - g returns to zero after each oscillation, and its rounding may be negative there
-        (~early & oscillates, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
-        (~early & ~oscillates & slow, _slow_gain),
-        (~early & ~oscillates & ~slow, lambda s, *rest: (1 - _overdamped(s, *rest)) / s),
-    ]
     return piecewise(cases, s, t, omega, gamma)
 
 
@@ -127,6 +118,32 @@ def _oscillating(_: Array, t: Array, omega: Array, gamma: Array) -> Array:
 def _overdamped(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
     d = s / (gamma + omega) * t  # γt - ωt without cancellation
     return np.asarray(np.exp(-d) * (1 + d * special.exprel(-2 * omega * t)))
+
+
+def oscillator_response(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
+    """Return exp(-γt) sin(ωt)/ω: the position after a start from zero with unit velocity."""
+    cases: Cases = [
+        (omega_squared > 0, lambda _, t, w, a: np.exp(-a * t) * t * np.sinc(w * t / np.pi)),
+        (
+            omega_squared <= 0,
+            lambda s, t, w, a: np.exp(-s / (a + w) * t) * t * special.exprel(-2 * w * t),
+        ),
+    ]
+    return piecewise(cases, s, t, np.sqrt(np.abs(omega_squared)), gamma)
+
+
+def oscillator_gain(s: Array, t: Array, omega_squared: Array, gamma: Array) -> Array:
+    """Return (1 - g)/s of the oscillator, where g exceeds one half or ω² is positive."""
+    omega = np.sqrt(np.abs(omega_squared))
+    oscillates = omega_squared > 0
+    early = np.maximum(gamma * t, t * np.sqrt(s)) <= 1
+    cases = [
+        (early, _early_gain),
+        # 1 - g returns to zero after each oscillation, and its rounding may be negative there
+        (~early & oscillates, lambda s, *rest: np.maximum(1 - _oscillating(s, *rest), 0.0) / s),
+        (~early & ~oscillates, _slow_gain),
+    ]
+    return piecewise(cases, s, t, omega, gamma)
 
 
 def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
@@ -146,19 +163,5 @@ def _early_gain(s: Array, t: Array, _: Array, gamma: Array) -> Array:
 
 def _slow_gain(s: Array, t: Array, omega: Array, gamma: Array) -> Array:
     d = s / (gamma + omega) * t
-    return np.asarray(
-        t / (gamma + omega) * (special.exprel(-d) - np.exp(-d) * special.exprel(-2 * omega * t))
-    )
-
-
-def piecewise(cases: list[tuple[NDArray[np.bool_], Formula]], *arguments: Array) -> Array:
-    """Apply to every entry the formula of the case whose mask holds there, and no other formula."""
-    arrays = np.broadcast_arrays(*arguments)
-    out = np.empty(arrays[0].shape)
-    for mask, formula in cases:
-        here = np.broadcast_to(mask, out.shape)
-        if here.all():
-            return formula(*(a.ravel() for a in arrays)).reshape(out.shape)
-        if here.any():
-            out[here] = formula(*(a[here] for a in arrays))
-    return out
+    rest = special.exprel(-d) - np.exp(-d) * special.exprel(-2 * omega * t)
+    return np.asarray(t / (gamma + omega) * rest)

@@ -37,22 +37,21 @@ def from_torch(
     optimizer : torch.optim.SGD, Adam, AdamW, RMSprop or Adagrad
         Its parameter groups must have the same options.
     scheduler : torch.optim.lr_scheduler.LRScheduler, optional
-        For example StepLR, MultiStepLR, ExponentialLR, CosineAnnealingLR, OneCycleLR (which also
-        changes the momentum), LinearLR, LambdaLR or SequentialLR.
+        For example StepLR, CosineAnnealingLR, OneCycleLR (which also changes the momentum),
+        LambdaLR or SequentialLR; only for SGD.
     loss_scale : float, default=1.0
-        The loss divided by ‖y - Xβ‖²/(2n): 1 for half of the mean squared error, 2 for
-        ``torch.nn.MSELoss()`` with one output, and 2/q with q outputs. The step of the method is
-        ``lr`` times this number, and its weight decay is torch's divided by it. Adaptive methods
-        divide by the size of the gradient, so that for them only ``eps`` changes.
+        The loss divided by ‖y - Xβ‖²/(2n): 2/q for ``torch.nn.MSELoss()`` with q outputs. The step
+        is ``lr`` times this number, and the weight decay is torch's divided by it; for adaptive
+        methods, which divide by the size of the gradient, only ``eps`` changes.
     iterations : int, default=20_000
         The length of the run, for which the scheduler is read; after it, the last step is kept.
 
     Returns
     -------
     Method
-        :class:`GradientDescent`; with momentum :class:`HeavyBall`, or :class:`SGD` where there is
-        ``nesterov`` or ``dampening``; and with weight decay :class:`Decayed` of it. Otherwise
-        :class:`Adam`, :class:`AdamW`, :class:`RMSProp` or :class:`AdaGrad`, which have no filter.
+        :class:`GradientDescent`, :class:`HeavyBall` or :class:`SGD`, with weight decay
+        :class:`Decayed` of it; or :class:`Adam`, :class:`AdamW`, :class:`RMSProp`,
+        :class:`AdaGrad`.
 
     Raises
     ------
@@ -81,9 +80,9 @@ def from_torch(
             "The optimiser has already taken steps, and a method describes a run from its start: "
             "call from_torch before the first step."
         )
-    if known[0] in TORCH_ADAPTIVE:
-        return _adaptive(known[0], optimizer, scheduler, scale)
     options = _common(optimizer.param_groups)
+    if known[0] in TORCH_ADAPTIVE:
+        return _adaptive(known[0], options, scheduler, scale)
     if options.get("maximize"):
         raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
     length = whole_number("iterations", iterations, least=1)
@@ -100,9 +99,8 @@ def from_torch(
     return Decayed(method, decay) if decay else method
 
 
-def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method:
+def _adaptive(kind: str, given: dict[str, Any], scheduler: Any, scale: float) -> Method:
     """Return the method without a filter; refuse options that it does not have."""
-    given = _common(optimizer.param_groups)
     if kind == "Adam" and given.get("decoupled_weight_decay"):
         kind = "AdamW"
     method = TORCH_ADAPTIVE[kind]
@@ -115,15 +113,12 @@ def _adaptive(kind: str, optimizer: Any, scheduler: Any, scale: float) -> Method
             f"st.{method.__name__} has no counterpart of {', '.join(extra)}: leave it out."
         )
     if scheduler is not None:
-        raise ValueError(
-            f"st.{method.__name__} has one lr for all steps: only torch.optim.SGD can be read with "
-            "a scheduler."
-        )
+        raise ValueError("Here only torch.optim.SGD can be read with a scheduler.")
     # The loss of the method is mse_loss, with twice the gradient. A gradient that is c times as
     # large takes the same steps as a value of eps that is c times as small.
-    given["eps"] *= 2 / scale
-    given["lr"] = float(given["lr"])
-    return cast("Method", method(**{key: given[key] for key in names}))
+    found = {key: given[key] for key in names}
+    found |= {"eps": given["eps"] * 2 / scale, "lr": float(given["lr"])}
+    return cast("Method", method(**found))
 
 
 def _common(groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -152,33 +147,28 @@ def _recorded(optimizer: Any, scheduler: Any, length: int) -> tuple[list[float],
     kept = {id(one): one for group in optimizer.param_groups for one in group["params"]}
     twin, stepped = copy.deepcopy((optimizer, scheduler), kept)
     # OneCycleLR refuses to go on beyond its end
-    for _ in range(min(length, getattr(scheduler, "total_steps", length))):
+    for k in range(min(length, getattr(scheduler, "total_steps", length))):
         options = _common(twin.param_groups)
         # a learning rate may be a tensor with one element
         lrs.append(float(options["lr"]))
         momenta.append(float(options.get("momentum", 0.0)))
         if lrs[-1] < 0:
             raise ValueError(
-                f"The learning rate is negative after {len(lrs) - 1} iterations: give the length "
-                f"of the run, for example iterations={len(lrs) - 1}."
+                f"The learning rate is negative after {k} iterations: give the length of the run, "
+                f"for example iterations={k}."
             )
-        if scheduler is not None:
-            _stepped(stepped)
+        try:
+            with warnings.catch_warnings():
+                # torch warns that the copy of the optimiser takes no steps
+                warnings.simplefilter("ignore")
+                if scheduler is not None:
+                    stepped.step()
+        except TypeError:
+            raise ValueError(
+                f"{type(scheduler).__name__} needs the loss, so its steps depend on the response "
+                "and there is no filter."
+            ) from None
     return lrs, momenta
-
-
-def _stepped(scheduler: Any) -> None:
-    """Let a scheduler take one step; refuse one that needs the loss."""
-    try:
-        with warnings.catch_warnings():
-            # torch warns that the copy of the optimiser takes no steps
-            warnings.simplefilter("ignore")
-            scheduler.step()
-    except TypeError:
-        raise ValueError(
-            f"{type(scheduler).__name__} needs the loss, so its steps depend on the response "
-            "and there is no filter."
-        ) from None
 
 
 def _as_schedule(values: Sequence[float]) -> float | Schedule:

@@ -1,7 +1,7 @@
 """Arrays of NumPy, torch and CuPy through one namespace, that of array-api-compat.
 
-Filters are evaluated on the host, in double precision, where SciPy's Bessel functions are accurate.
-Large arrays stay where the data are.
+Filters are evaluated on the host, where SciPy's Bessel functions are accurate; large arrays stay
+where the data are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-SMALL_DEVICE = 2**32  # bytes
 
 
 def array_namespace(*arrays: Any) -> Any:
     """Return the functions for these arrays, which are all of the same kind."""
-    # most are arrays of NumPy, which are recognised at once
     if all(type(values) is np.ndarray for values in arrays):
         return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
@@ -33,7 +31,6 @@ def array_namespace(*arrays: Any) -> Any:
 
 def is_device_array(values: Any) -> bool:
     """Tell whether values are a tensor of torch or an array of CuPy, without importing either."""
-    # most values are arrays of NumPy, which are recognised at once
     return type(values) is not np.ndarray and (is_torch_array(values) or is_cupy_array(values))
 
 
@@ -72,11 +69,8 @@ def slices(count: int, height: int) -> Iterator[slice]:
 
 
 def room_for_numbers(values: Any) -> int:
-    """Return how many numbers of double precision still fit into the memory of a GPU.
-
-    For tensors elsewhere the result is what a small GPU would have.
-    """
-    free = SMALL_DEVICE
+    """Return how many doubles still fit into a GPU; elsewhere, what a small one would have."""
+    free = 2**32
     if is_cupy_array(values):
         free = values.device.mem_info[0]
     elif is_torch_array(values) and values.is_cuda:

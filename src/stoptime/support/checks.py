@@ -45,21 +45,26 @@ def iteration_numbers(stops: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.minimum(rounded, LARGEST_WHOLE).astype(np.intp)
 
 
+def _as_float(value: Any) -> float:
+    """Return a number as a float, and NaN for anything else."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) if is_number else np.nan
+
+
 def positive_number(name: str, value: object, *, low: float = 0.0, high: float = np.inf) -> float:
     """Return ``value`` as a float; refuse all but finite numbers strictly inside (low, high)."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if isinstance(value, bool) or not (low < number < high and np.isfinite(number)):
-        limits = f"a number between {low:g} and {high:g}"
-        if low == 0 and high == np.inf:
-            limits = "a positive number"
+    number = _as_float(value)
+    if not (low < number < high and np.isfinite(number)):
+        between = f"a number between {low:g} and {high:g}"
+        limits = "a positive number" if (low, high) == (0, np.inf) else between
         raise ValueError(f"{name} must be {limits}; got {value!r}.")
     return number
 
 
 def fraction_below_one(name: str, value: object) -> float:
     """Return ``value`` as a float in [0, 1)."""
-    number = float(value) if isinstance(value, int | float | np.number) else np.nan
-    if isinstance(value, bool) or not 0 <= number < 1:
+    number = _as_float(value)
+    if not 0 <= number < 1:
         raise ValueError(
             f"{name} must be at least 0 and below 1 (the iteration diverges from 1 on); "
             f"got {value!r}."

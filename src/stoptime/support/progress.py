@@ -24,10 +24,7 @@ def progress_shown(verbose: object) -> Iterator[None]:
 
 
 class Ticker:
-    """A bar of tqdm, moved by hand; silent unless ``verbose``, or where progress is shown.
-
-    The options are those of tqdm.
-    """
+    """A bar of tqdm with its options, moved by hand; silent unless progress is shown."""
 
     def __init__(self, label: str, verbose: bool | None = None, **options: Any) -> None:
         self._bar: Any = None
@@ -51,11 +48,7 @@ class Ticker:
 
 def progress(items: Collection[Item], label: str, verbose: bool | None = None) -> Iterator[Item]:
     """Yield the items, and show how many are done."""
-    tick = Ticker(label, verbose, total=len(items))
-    for item in items:
-        yield item
-        tick()
-    tick.close()
+    return _counted(items, Ticker(label, verbose, total=len(items)), lambda _: 1)
 
 
 def throughput(
@@ -63,9 +56,13 @@ def throughput(
 ) -> Iterator[Any]:
     """Yield blocks of rows, and show how many rows are done."""
     tick = Ticker(label, verbose, total=total, unit=" rows")
-    for block in blocks:
-        yield block
-        tick(count=len(block.X))
+    return _counted(blocks, tick, lambda block: len(block.X))
+
+
+def _counted(items: Iterable[Any], tick: Ticker, count: Any) -> Iterator[Any]:
+    for item in items:
+        yield item
+        tick(count=count(item))
     tick.close()
 
 

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 ROUNDED_TO_ZERO = 1e-12  # times the scale of the other numbers
-
-
-class Named(Protocol):
-    """A method: something with a name and parameters."""
-
-    @property
-    def name(self) -> str:
-        """The name."""
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the parameters by their names."""
 
 
 def number(value: float | None, *, scale: float = 0.0, sign: bool = False) -> str:
@@ -65,7 +54,7 @@ def did_you_mean_class(name: object, classes: Mapping[str, type]) -> str:
     return f': did you mean "{same}"?' if same else did_you_mean(name, classes)
 
 
-def method_in_words(method: Named) -> str:
+def method_in_words(method: Any) -> str:
     """Return the name of a method and its parameters, such as "accelerated-flow (friction 3)"."""
     parts = [
         f"{name.replace('_', ' ')} {number(value) if isinstance(value, float) else value}"
