@@ -17,7 +17,7 @@ def exponent(method, a, b, directions, **known):
     m = -expected / (1 + expected)
     n = np.array(directions, dtype=float) ** (m + 1)
     covariance = (POWERS**-a, np.ones(len(POWERS)))
-    curve = st.learning_curve(method, covariance, st.power_signal(b), 1.0, n=n, **known)
+    curve = st.risk_curve_by_size(method, covariance, st.power_signal(b), 1.0, n=n, **known)
     assert curve.quadrature_error.max() < 1e-6 * curve.risk.max()
     return curve.exponents[0], expected
 
@@ -40,7 +40,7 @@ def test_ridge_saturates_and_flows_do_not():
 def test_each_point_is_the_least_risk_of_the_limit(method):
     covariance = ([1.0, 0.2], [1, 2])
     known = {"signal": [1.0, 3.0], "noise": 0.5, "covariance": covariance}
-    curve = st.learning_curve(method, n=[40, 200], n_features=100, **known)
+    curve = st.risk_curve_by_size(method, n=[40, 200], n_features=100, **known)
     assert curve.n.tolist() == [40, 200]
     for n, risk, stop in zip(curve.n, curve.risk, curve.stop, strict=True):
         stops = np.arange(0, 60) if method == "gradient-descent" else np.geomspace(0.05, 60, 60)
@@ -55,8 +55,8 @@ def test_each_point_is_the_least_risk_of_the_limit(method):
 
 def test_one_feature_for_each_eigenvalue():
     known = {"covariance": ([1.0, 0.2], [1, 1]), "signal": 1.0, "noise": 0.5, "n": [5]}
-    by_default = st.learning_curve("ridge", target="estimation", **known)
-    given = st.learning_curve("ridge", target="estimation", n_features=2, **known)
+    by_default = st.risk_curve_by_size("ridge", target="estimation", **known)
+    given = st.risk_curve_by_size("ridge", target="estimation", n_features=2, **known)
     assert by_default.risk == given.risk
     # ridge is best at the penalty σ²p/(r²n) for this prior
     assert by_default.stop[0] == pytest.approx(5.0, rel=1e-3)
@@ -64,7 +64,7 @@ def test_one_feature_for_each_eigenvalue():
 
 def test_learning_curves_are_drawn():
     plt = pytest.importorskip("matplotlib.pyplot")
-    curve = st.learning_curve("ridge", ([1.0], [1.0]), 1.0, 1.0, n=[5, 50], n_features=10)
+    curve = st.risk_curve_by_size("ridge", ([1.0], [1.0]), 1.0, 1.0, n=[5, 50], n_features=10)
     ax = curve.plot()
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), curve.risk)
     assert ax.lines[0].get_label() == "ridge"
@@ -82,7 +82,7 @@ def test_learning_curves_are_drawn():
 def test_learning_needs_rows_and_noise():
     for wrong in ({"n": [0]}, {"n": [10], "noise": 0.0}, {"n": [10], "n_features": 0}):
         with pytest.raises(ValueError, match="must be a positive number"):
-            st.learning_curve(
+            st.risk_curve_by_size(
                 "ridge", **({"covariance": ([1], [1]), "signal": 1, "noise": 1} | wrong)
             )
 
@@ -90,9 +90,9 @@ def test_learning_needs_rows_and_noise():
 def test_the_best_stop_may_be_the_end_or_the_start():
     """With a strong signal in few directions of a wide design, many small ones act as a penalty."""
     known = {"covariance": ([1.0, 0.01], [1, 9]), "n": [50], "n_features": 200}
-    ridge = st.learning_curve("ridge", signal=[1.0, 0.0], noise=1e-6, **known)
+    ridge = st.risk_curve_by_size("ridge", signal=[1.0, 0.0], noise=1e-6, **known)
     assert np.isinf(ridge.stop[0])
-    flow = st.learning_curve("nesterov-flow", signal=[1.0, 0.0], noise=1e-6, **known)
+    flow = st.risk_curve_by_size("nesterov-flow", signal=[1.0, 0.0], noise=1e-6, **known)
     assert flow.risk[0] <= ridge.risk[0]
-    nothing = st.learning_curve("nesterov-flow", signal=0.0, noise=1.0, **known)
+    nothing = st.risk_curve_by_size("nesterov-flow", signal=0.0, noise=1.0, **known)
     assert (nothing.stop[0], nothing.risk[0]) == (0.0, 0.0)

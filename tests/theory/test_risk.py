@@ -235,7 +235,7 @@ def test_plots_pickle_and_repr():
         ({"n_samples": 0}, "n_samples must be"),
         ({"target": "training"}, "target must be"),
         ({"covariance": np.eye(3)}, "covariance must be"),
-        ({"covariance": np.eye(2), "target": "prediction"}, "either covariance"),
+        ({"covariance": np.eye(2), "target": "prediction"}, "not both"),
     ],
 )
 def test_bad_arguments(change, message):
@@ -382,7 +382,7 @@ def test_the_best_iteration_is_the_least_of_all_in_one_run(monkeypatch):
     prior = {"eigenvalues": s, "signal": 1.0, "noise": 0.3, "n_samples": 30}
     every = st.bayes_risk(st.Nesterov(step=0.9), np.arange(400), **prior)
     runs.clear()
-    stop, risk = every.model.lowest_near(np.array([1.0, 20.0, 399.0]))
+    stop, risk = every.model.minimum(1.0, 399.0)
     assert (stop, risk) == (np.argmin(every.total), every.total.min())
     assert len(runs) == 1
 

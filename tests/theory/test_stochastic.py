@@ -9,7 +9,7 @@ from iteration_cases import make_data
 from stoptime.bounds.plan import isotropic_eigenvalues
 from stoptime.methods.iterations import HeavyBall, Nesterov
 from stoptime.support import progress
-from stoptime.theory.fluctuations import RowSource, SpectrumSource
+from stoptime.theory.stochastic import RowSource, SpectrumSource
 from theory.batch_cases import problem, simulated, worst_deviation
 
 
@@ -25,7 +25,7 @@ def test_long_work_shows_its_steps(monkeypatch, capsys):
     found = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings, verbose=True)
     shown = capsys.readouterr().err
     assert shown.startswith("\rsteps: ")
-    assert "| 5/5 [" in shown
+    assert "| 6/6 [" in shown
     silent = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings)
     np.testing.assert_array_equal(found.train_error, silent.train_error)
     assert capsys.readouterr().err == ""

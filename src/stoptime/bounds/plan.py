@@ -12,10 +12,10 @@ from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.spectrum.base import Spectrum
 from stoptime.support.arrays import EPS, Array
 from stoptime.theory import calibration
-from stoptime.theory.fluctuations import SpectrumSource
 from stoptime.theory.limits import marchenko_pastur
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
+from stoptime.theory.stochastic import SpectrumSource
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory.calibration import possible_eigenvalues
-from stoptime.theory.fluctuations import SpectrumSource
+from stoptime.theory.stochastic import SpectrumSource
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
