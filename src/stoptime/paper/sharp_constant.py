@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 TAU = np.geomspace(0.15, 30, 1500)  # stops in units of 1/√λ*
 KAPPA = (1.5, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 FLOW = AcceleratedFlow()
-ONE_STOP = "#0072B2"
-BEST_STOP = "#D55E00"
+OF_ONE_STOP = "#0072B2"  # the colour of one stop for all spectra
+OF_BEST_STOP = "#D55E00"  # and of the best stop of each
 
 
 def sharp_constant() -> Experiment:
@@ -35,7 +35,7 @@ def sharp_constant() -> Experiment:
     rows = _by_stop(left, game) + _by_eigenvalue(middle, game, one_stop.stop)
     rows += _by_condition_number(right)
     for ax in (left, middle):
-        for level, color in ((one_stop.inflation, ONE_STOP), (1 + game.upper, BEST_STOP)):
+        for level, color in ((one_stop.inflation, OF_ONE_STOP), (1 + game.upper, OF_BEST_STOP)):
             ax.axhline(level, color=color, linewidth=0.9, linestyle=":")
             transform = ax.get_yaxis_transform()
             offset = (2, 2), transform, "offset points"
@@ -70,7 +70,7 @@ def _by_stop(ax: Axes, game: Solution) -> Rows:
         ax.plot(TAU[best], ratio[best], ".", color="0.45", markersize=4, zorder=1)
     places = np.array(game.spectrum.points)
     worst = game.spectrum.mean(risk_ratio(FLOW, (places**2)[:, None], TAU).T)
-    rows = _drawn(ax, "stop", "worst spectrum", TAU, worst, color=BEST_STOP)
+    rows = _drawn(ax, "stop", "worst spectrum", TAU, worst, color=OF_BEST_STOP)
     ax.set(xscale="log", ylim=(0.98, 2.2), xlabel="stop  t√λ*", ylabel="risk over best ridge risk")
     ax.set_title("No stop is better on the worst spectrum")
     ax.legend(loc="upper right", fontsize="small")
@@ -82,8 +82,8 @@ def _by_eigenvalue(ax: Axes, game: Solution, stop: float) -> Rows:
     x = np.geomspace(0.03, 300, 1500)
     single = risk_ratio(FLOW, x, stop)
     mixture = game.mixture.mean(risk_ratio(FLOW, x[:, None], np.array(game.mixture.points)))
-    rows = _drawn(ax, "eigenvalue", "the best single stop", x, single, color=ONE_STOP)
-    rows += _drawn(ax, "eigenvalue", "the best mixture of stops", x, mixture, color=BEST_STOP)
+    rows = _drawn(ax, "eigenvalue", "the best single stop", x, single, color=OF_ONE_STOP)
+    rows += _drawn(ax, "eigenvalue", "the best mixture of stops", x, mixture, color=OF_BEST_STOP)
     eigenvalues = np.array(game.spectrum.points) ** 2
     shares = np.array(game.spectrum.weights) * (1 + eigenvalues)
     ax.vlines(eigenvalues, 0.82, 0.82 + 0.16 * shares / shares.max(), color="0.35", linewidth=2.5)
@@ -107,8 +107,8 @@ def _by_condition_number(ax: Axes) -> Rows:
     for label, values, color, line in (
         ("the paper's bound h(κ)", heavy_ball_theorem(kappa), "#CC79A7", "-"),
         ("1 + √κ: start or least squares", 1 + np.sqrt(kappa), "0.4", "--"),
-        ("one stop for each κ, μ/λ*", one, ONE_STOP, ".-"),
-        ("best stop of each spectrum", best, BEST_STOP, ".-"),
+        ("one stop for each κ, μ/λ*", one, OF_ONE_STOP, ".-"),
+        ("best stop of each spectrum", best, OF_BEST_STOP, ".-"),
     ):
         rows += _drawn(ax, "condition number", label, kappa, values, line, color=color)
     ax.set(xscale="log", yscale="log", xlabel="condition number κ", ylim=(0.9, None))

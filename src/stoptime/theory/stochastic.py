@@ -283,17 +283,11 @@ class State(NamedTuple):
 class Source(ABC):
     r"""Where the randomness comes from: the rows in the eigenbasis, or their spectrum alone.
 
-    A batch of b rows, drawn with replacement, changes the gradient by a random vector of mean zero.
-    So the mean of the iterates is the path of the full gradient, and their covariance V starts at
-    zero. With the residuals e of the mean, H = XᵀX/n and h = -Xᵀe/n, that vector has the covariance
-
-    .. math:: N = \frac1b\Bigl[\frac1n\sum_i d_i x_ix_i^T - HVH - hh^T\Bigr],
-        \qquad d_i = x_i^TVx_i + e_i^2
-
-    In the eigenbasis of H an iteration multiplies entry (i, j) of V by a number, and adds ε²N.
-
-    ``signal`` are the squared coordinates of the coefficients that fit the response, ``outside`` is
-    the mean square of what they leave, and noise of variance ``noise`` is averaged over.
+    With the residuals e of the mean and the covariance V of the iterates, a gradient of b rows has
+    the covariance :math:`N = \frac1b[\frac1n\sum_i (x_i^TVx_i + e_i^2) x_ix_i^T - HVH - hh^T]`,
+    H = XᵀX/n and h = -Xᵀe/n. In the eigenbasis of H a step multiplies each entry of V by a number,
+    and adds ε²N. ``signal`` are the squared coordinates of the coefficients that fit the response,
+    ``outside`` the mean square of what they leave; ``noise`` is averaged over.
     """
 
     eigenvalues: Array
@@ -378,15 +372,9 @@ class Source(ABC):
             gain = gain + speed
 
     def loop_growth(self, step: float, batch_size: float, momentum: float, decay: float) -> float:
-        r"""Return the factor from the noise of a batch to the noise that it causes; stable below 1.
-
-        The noise :math:`N_{ij}` of every step adds up to the covariance
-
-        .. math:: \frac{\varepsilon^2 (1-\mu^2) N_{ij}}
-            {(1-\mu)^2[(1+\mu)(x_i + x_j) - x_ix_j] + \mu(x_i - x_j)^2}, \qquad x = \varepsilon(s+w)
-
-        with momentum μ and weight decay w, and this covariance makes new noise.
-        """
+        """Return the factor from the noise of a batch to the noise it causes; stable below 1."""
+        # The noise N of every step adds up to the covariance, with x = ε(s + w) and momentum μ,
+        # ε²(1 - μ²)N / {(1 - μ)²[(1 + μ)(xᵢ + xⱼ) - xᵢxⱼ] + μ(xᵢ - xⱼ)²}, which makes new noise.
         x, y = self._scaled(step * (self.eigenvalues + decay))
         damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
         total = damping + momentum * (x - y) ** 2
