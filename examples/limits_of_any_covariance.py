@@ -72,7 +72,7 @@ ax.legend()
 
 powers = np.arange(1.0, 121) ** -1.0
 curves = [
-    st.learning_curve(
+    st.risk_curve_by_size(
         method, (powers, np.ones(120)), st.power_signal(3), 0.01, n=np.geomspace(20, 2000, 6)
     )
     for method in ("ridge", "gradient-flow", "critical-flow")

@@ -79,12 +79,14 @@ from stoptime.theory.calibration import (
     equivalent_stop,
     guarantee,
 )
-from stoptime.theory.learning import LearningCurve, learning_curve
 from stoptime.theory.limits import (
+    LearningCurve,
     LimitCurve,
+    learning_curve,
     limiting_naive_gcv,
     limiting_risk,
     marchenko_pastur,
+    risk_curve_by_size,
 )
 from stoptime.theory.oracle import Oracle, estimate_oracle
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
@@ -112,6 +114,6 @@ __all__ = [
     "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "predict_interval", "risk", "risk_exponent", "save", "schedules", "stochastic",
-    "summarise", "to_sklearn", "training_error",
+    "power_signal", "predict_interval", "risk", "risk_curve_by_size", "risk_exponent", "save",
+    "schedules", "stochastic", "summarise", "to_sklearn", "training_error",
 ]  # fmt: skip

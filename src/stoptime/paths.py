@@ -31,27 +31,15 @@ from stoptime.support.user_warnings import warn_user
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_PROJECTED = 2**26  # numbers of eigenvectors that are formed to project rows on them
-MOST_TRACE_WORK = 2e10  # operations for the degrees of freedom of a fit, about a second
-
 
 @dataclass(frozen=True, repr=False)
 class Path:
-    """Coefficients of one method at many stops.
+    """Coefficients of one method, tuned to the data, at many stops.
 
-    Attributes
-    ----------
-    method, stops : Method and array of shape (n_stops,)
-        The method, tuned to the data, and the stops.
-    coef : array of shape (n_stops, n_features) or (n_stops, n_features, n_targets)
-        Coefficients.
-    intercept : array of shape (n_stops,) or (n_stops, n_targets)
-        Intercepts; zeros if none was fitted.
-    krylov : Krylov or None
-        Number of products and error of the Krylov space, if there is one.
-    error : array of shape (n_stops,) or None
-        Estimates of the relative error of the coefficients, the worst of all targets: the error
-        of a Krylov space, or that of rounding in products of X; None if there is none.
+    ``coef`` has the shape (n_stops, n_features), or (n_stops, n_features, n_targets), and
+    ``intercept`` that without features; it is zero if none was fitted. ``error`` estimates the
+    relative error of the coefficients at every stop, the worst of all targets, from a Krylov space
+    or from rounding in products of X; ``krylov`` says what that space took. Both may be None.
     """
 
     method: Method
@@ -64,13 +52,12 @@ class Path:
 
     @cached_property
     def degrees_of_freedom(self) -> Floats:
-        """Trace of the derivative of the fit by the response, an array of shape (n_stops,).
+        """Trace of the derivative of the fit by the response: Σ (1 - g), plus 1 for an intercept.
 
-        That is Σ (1 - g), plus one for an intercept. NaN if the eigenvalues are Ritz values and no
-        random probes were asked for. Methods without a filter have one column for each target,
-        because the trace depends on the response. For Adam and its relatives it is computed when it
-        is first asked for, by differentiating every step: that takes longer than the path. For
-        conjugate gradients it is Σ (1 - g) of the filter that was found, which is no derivative.
+        NaN if the eigenvalues are Ritz values and no random probes were asked for. Methods without
+        a filter have a column for each target: Adam and its relatives differentiate every step when
+        this is first asked for, and conjugate gradients have Σ (1 - g) of the filter that was
+        found, which is no derivative.
         """
         return self._freedom() if callable(self._freedom) else self._freedom
 
@@ -104,10 +91,8 @@ class Path:
 
 
 @overload
-def path(spectrum: Spectrum, method: str | Method, stops: ArrayLike, /) -> Path: ...
-@overload
 def path(
-    data: Source | Statistics, method: str | Method, stops: ArrayLike, /, **options: Any
+    data: Spectrum | Source | Statistics, method: str | Method, stops: ArrayLike, /, **options: Any
 ) -> Path: ...
 @overload
 def path(
@@ -123,30 +108,18 @@ def path(*arguments: Any, **options: Any) -> Path:
 
     Parameters
     ----------
-    X, y : array-like
-        Data of any kind that :func:`stoptime.decompose` takes.
+    X, y, **options
+        Data of any kind that :func:`stoptime.decompose` takes, and its options.
     spectrum, method : Spectrum, and Method or str
         The factorised data; a method, or its name.
     stops : array-like of shape (n_stops,)
         Non-negative; ``inf`` is least squares, the solution of minimum norm if it is not unique.
-    **options
-        Options of :func:`stoptime.decompose`: ``sample_weight``, ``fit_intercept``, ``solver``,
-        ``penalty_matrix``, and for sparse matrices and operators ``tol``, ``max_rank``, ``probes``
-        and ``rng``.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
     Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
-
-    For a large sparse matrix, or an operator, the path has a bound on its error:
-
-    >>> from scipy import sparse
-    >>> X = sparse.random(3000, 2000, density=0.01, random_state=0, format="csr")
-    >>> drawn = path(X, X @ np.ones(2000), "nesterov-flow", [1, 30])
-    >>> bool(drawn.error.max() < 1e-6), drawn.krylov.products < 50
-    (True, True)
     """
     first = next(iter(arguments), None)
     if len(arguments) != (3 if isinstance(first, Spectrum | Source | Statistics) else 4):
@@ -216,7 +189,8 @@ class Drawing:
     def predictions(self, X: Any) -> Callable[[Floats], Floats]:
         """Return a function of stops that predicts these rows, as :meth:`Path.predict` does."""
         spectrum = self.spectrum
-        small = spectrum.n_features * spectrum.rank <= MOST_PROJECTED and spectrum.response.ndim > 1
+        # eigenvectors are formed to project rows on them, at most half a gigabyte
+        small = spectrum.n_features * spectrum.rank <= 2**26 and spectrum.response.ndim > 1
         small = small and not isinstance(self.method, Adaptive)
         if not (small and spectrum.solver in {"gram", "svd"} and isinstance(X, np.ndarray)):
             return lambda stops: self(stops).predict(X)
@@ -278,9 +252,8 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     components, gains = method.follow(s, columns, stops, atoms)
     with np.errstate(over="ignore", invalid="ignore"):  # NaN where a late filter overflows
         freedom = np.tensordot(weights * atoms, gains, axes=1)
-    if not isinstance(
-        method, Filter
-    ):  # rounding may spoil a late filter, whose sum is then no trace
+    if not isinstance(method, Filter):
+        # rounding may spoil a late filter, whose sum is then no trace
         freedom = np.clip(freedom, 0, spectrum.n_features)
     freedom = freedom + (np.nan if unknown else float(spectrum.n_unpenalised))
     if spectrum.response.ndim == 1:
@@ -291,10 +264,10 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
 
 def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
     """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
-    path = draw(spectrum, method, np.array([stop], dtype=np.float64))
-    warn_of_rounding(spectrum, path.method, path.stops)
-    freedom = float(np.mean(_affordable_freedom(path)[0]))
-    return path.coef[0].swapaxes(0, -1), path.intercept[0], freedom
+    drawn = draw(spectrum, method, np.array([stop], dtype=np.float64))
+    warn_of_rounding(spectrum, drawn.method, drawn.stops)
+    freedom = float(np.mean(_affordable_freedom(drawn)[0]))
+    return drawn.coef[0].swapaxes(0, -1), drawn.intercept[0], freedom
 
 
 def _affordable_freedom(drawn: Path) -> Floats:
@@ -302,7 +275,8 @@ def _affordable_freedom(drawn: Path) -> Floats:
     p, *targets = drawn.coef.shape[1:]
     # only adaptive methods have derivatives to compute, p x p numbers in every step
     work = 2.0 * float(np.max(drawn.stops)) * p**3 * np.prod(targets)
-    if not isinstance(drawn.method, Adaptive) or work <= MOST_TRACE_WORK:
+    # so many operations take about a second
+    if not isinstance(drawn.method, Adaptive) or work <= 2e10:
         return drawn.degrees_of_freedom
     return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
 

@@ -1,5 +1,7 @@
 """Plans: where to stop, the equivalent penalty, guarantees, torch's words, and refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -47,28 +49,47 @@ def test_data_give_penalty_and_step(data):
     assert found.penalty == st.estimate_oracle(spectrum).penalty
     assert found.run.method.step == 1 / spectrum.eigenvalues[-1]
     assert found == plan(spectrum=spectrum)
-    assert found == plan(found.penalty, spectrum=spectrum.eigenvalues)
+    bare = plan(found.penalty, spectrum=spectrum.eigenvalues)
+    assert bare.run == replace(found.run, expected_error=None)
     oracle = st.estimate_oracle(spectrum)
-    ratio = (
-        st.bayes_risk(
-            found.run.method,
-            [found.iterations],
-            eigenvalues=spectrum.eigenvalues,
-            signal=oracle.signal,
-            noise=oracle.noise,
-            n_samples=80,
-        ).total[0]
-        / st.bayes_risk(
-            "ridge",
-            [1 / oracle.penalty],
-            eigenvalues=spectrum.eigenvalues,
-            signal=oracle.signal,
-            noise=oracle.noise,
-            n_samples=80,
-        ).total[0]
-    )
-    assert found.run.expected_inflation == pytest.approx(ratio, rel=1e-9)
+    known = {"eigenvalues": spectrum.eigenvalues, "signal": oracle.signal, "n_samples": 80}
+    for target, noise, ratio in [
+        ("estimation", 0.0, found.run.expected_inflation),
+        ("prediction", oracle.noise, found.run.expected_error),
+    ]:
+        own, ridge = (
+            st.bayes_risk(method, [stop], **known, noise=oracle.noise, target=target).total[0]
+            for method, stop in (
+                (found.run.method, found.iterations),
+                ("ridge", 1 / oracle.penalty),
+            )
+        )
+        assert ratio == pytest.approx((noise + own) / (noise + ridge), rel=1e-9)
     assert 1 <= found.run.expected_inflation <= found.run.inflation
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_the_loss_of_torch_takes_its_factor_from_the_shape_of_y(data, q):
+    """MSELoss is a mean over rows and outputs: 2/q times half the mean square."""
+    X, y = data
+    Y = np.column_stack([y, X[:, 0] + y, -y])[:, :q]
+    torch = pytest.importorskip("torch")
+    weight = torch.zeros(20, q, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.SGD([weight], lr=0.3, momentum=0.5, weight_decay=0.01)
+    found = plan(0.1, X=X, y=Y, method=st.from_torch(optimiser), loss="mse")
+    scaled = st.from_torch(optimiser, loss_scale=2 / q)
+    assert found.run == plan(0.1, X=X, y=Y, method=scaled).run
+    assert "lr 0.3" in str(found)
+    centred, response = (torch.tensor(one - one.mean(axis=0)) for one in (X, Y))
+    for _ in range(found.iterations):
+        optimiser.zero_grad()
+        torch.nn.MSELoss()(centred @ weight, response).backward()
+        optimiser.step()
+    path = st.path(X, Y, found.run.method, [found.iterations]).coef[0]
+    np.testing.assert_allclose(weight.detach().numpy(), path, rtol=1e-10)
+    assert plan(0.1, X=X, y=Y, loss="mse").iterations == plan(0.1, X=X, y=Y).iterations
+    with pytest.raises(ValueError, match="needs the number of outputs"):
+        plan(0.1, lr=0.1, loss="mse")
 
 
 def test_words_of_torch():
@@ -79,6 +100,27 @@ def test_words_of_torch():
     assert plan(0.05, lr=0.1, momentum=0.9).safer is None
     assert plan(0.05, lr=0.1, friction=5).safer is None
     assert plan(0.05, method=NuMethod(0.2)).run.method == NuMethod(0.2)
+
+
+def test_the_table_names_every_run_and_says_what_it_means(data):
+    X, y = data
+    text = str(plan(X=X, y=y, lr=0.2))
+    names = [line.split(" ")[0] for line in text.splitlines()[2:5]]
+    assert names == ["nesterov", "nesterov", "gradient-descent"]
+    for words in (
+        "friction 5",
+        "lr 0.2",
+        "error: of predictions with noise",
+        "st.leave_one_out(X, y",
+    ):
+        assert words in text
+    assert "ends too early" not in text
+    short = st.GradientDescent(st.schedules.Cosine(0.2, 5))
+    assert "schedule ends too early, after 5 iterations" in str(plan(0.01, X=X, y=y, method=short))
+    long = st.GradientDescent(st.schedules.Cosine(0.2, 5000))
+    assert "ends too early" not in str(plan(0.1, X=X, y=y, method=long))
+    assert str(plan(0.1, method="gradient-descent", lr=0.2)).count("gradient-descent") == 1
+    assert "momentum 0.9" in str(plan(0.1, method="heavy-ball", lr=0.2, momentum=0.9))
 
 
 @pytest.mark.parametrize("lr", [0.1, 0.3, 0.5, 1.0])

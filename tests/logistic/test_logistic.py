@@ -474,7 +474,7 @@ def test_plans_say_when_to_stop_that_very_run():
     )
     assert (short.iterations, short.finished) == (20, False)
     assert "longer run" in str(short)
-    with pytest.raises(ValueError, match='loss must be "squared" or "cross-entropy"'):
+    with pytest.raises(ValueError, match='loss must be "squared", "mse" or'):
         st.plan(X=iris, y=species, loss="hinge")
     with pytest.raises(ValueError, match="needs X, and labels"):
         st.plan(loss="cross-entropy")

@@ -92,7 +92,7 @@ def test_the_guarantee_is_two():
         known = {"eigenvalues": s, "signal": 61.0, "noise": penalty, "n_samples": 1}
         assert st.inflation(CUTOFF, **known).ratio <= 2
         scaled = CUTOFF.tuned_to(s).in_units_of(penalty)
-        assert risk_ratio(scaled, s / penalty, stop).max() <= st.calibrate(scaled).inflation == 2
+        assert risk_ratio(scaled, s / penalty, stop).max() == st.calibrate(scaled).inflation <= 2
     assert CUTOFF.universal_guarantee
     assert st.equivalent_penalty(CUTOFF, 3, eigenvalues=[4, 3, 2, 0.5]) == pytest.approx(1.0)
     assert st.equivalent_penalty(CUTOFF, 4, eigenvalues=[4, 3, 2, 0.5]) == 0

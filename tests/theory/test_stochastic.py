@@ -7,9 +7,8 @@ import stoptime as st
 from helpers import run
 from iteration_cases import make_data
 from stoptime.bounds.plan import isotropic_eigenvalues
-from stoptime.methods.iterations import HeavyBall, Nesterov
-from stoptime.support import progress
-from stoptime.theory.fluctuations import RowSource, SpectrumSource
+from stoptime.methods.iterations import Nesterov
+from stoptime.theory.stochastic import RowSource
 from theory.batch_cases import problem, simulated, worst_deviation
 
 
@@ -17,18 +16,6 @@ from theory.batch_cases import problem, simulated, worst_deviation
 def test_moments_agree_with_simulation(seed):
     X, y, settings = problem(seed)
     assert worst_deviation(X, y, settings) < 4
-
-
-def test_long_work_shows_its_steps(monkeypatch, capsys):
-    X, y, settings = problem(3, 12, 3)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    found = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings, verbose=True)
-    shown = capsys.readouterr().err
-    assert shown.startswith("\rsteps: ")
-    assert "| 5/5 [" in shown
-    silent = st.stochastic.moments(X, y, stops=[0, 2, 5], **settings)
-    np.testing.assert_array_equal(found.train_error, silent.train_error)
-    assert capsys.readouterr().err == ""
 
 
 def test_covariance_agrees_with_simulation():
@@ -42,33 +29,23 @@ def test_covariance_agrees_with_simulation():
 
 
 @pytest.mark.parametrize(("n", "p"), [(30, 5), (8, 20)])
-@pytest.mark.parametrize("momentum", [0.0, 0.6])
-@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.3), (0.6, 0.0), (0.6, 0.3)])
 def test_infinite_batches_are_the_full_gradient(n, p, momentum, decay):
     X, y, _ = problem(7, n, p)
     step = 1 / np.linalg.norm(X.T @ X / n, 2)
     stops = [0, 1, 10, 200]
     found = st.stochastic.moments(X, y, step, np.inf, stops, momentum, decay)
     near = st.stochastic.moments(X, y, step, 10**14, stops, momentum, decay)
-    coef = np.zeros(p)
-    move = np.zeros(p)
-    for k in range(201):
-        if k in stops:
-            row = stops.index(k)
-            np.testing.assert_allclose(found.mean[row], coef, atol=1e-12 * np.abs(coef).max())
-            loss = np.mean((y - X @ coef) ** 2)
-            power = np.mean(y**2)
-            np.testing.assert_allclose(found.train_error[row], loss, atol=1e-12 * power)
-            np.testing.assert_allclose(near.train_error[row], loss, atol=1e-12 * power)
-        move = momentum * move - step * (X.T @ (X @ coef - y) / n + decay * coef)
-        coef = coef + move
+    method = st.HeavyBall(step, momentum) if momentum else st.GradientDescent(step)
+    method = st.Decayed(method, decay) if decay else method
+    path = st.path(X, y, method, stops, fit_intercept=False)
+    np.testing.assert_allclose(found.mean, path.coef, atol=1e-12 * np.abs(path.coef).max())
+    losses = ((y - path.predict(X)) ** 2).mean(axis=1)
+    np.testing.assert_allclose(found.train_error, losses, atol=1e-12 * np.mean(y**2))
+    np.testing.assert_allclose(near.train_error, losses, atol=1e-12 * np.mean(y**2))
     assert not found.covariance.any()
-
-
-def test_one_row_makes_every_batch_the_same():
-    X = np.array([[1.0, 2.0]])
-    found = st.stochastic.moments(X, [3.0], 0.1, 1, [5], 0.5)
-    np.testing.assert_allclose(found.covariance, 0, atol=1e-15)
+    one_row = st.stochastic.moments([[1.0, 2.0]], [3.0], 0.1, 1, [5], 0.5)
+    np.testing.assert_allclose(one_row.covariance, 0, atol=1e-15)
 
 
 def test_risk_is_the_mean_of_the_moments_over_the_noise():
@@ -108,16 +85,11 @@ def test_the_full_gradient_has_the_risk_of_gradient_descent(target):
         target=target,
     )  # fmt: skip
     np.testing.assert_allclose(from_spectrum.full_gradient, right.total, rtol=1e-10)
-
-
-def test_wide_data_keep_the_part_of_the_signal_that_is_never_learned():
-    X, _, _ = problem(2, 5, 12)
-    beta = np.ones(12)
-    curve = st.stochastic.risk(X, beta, 0.0, 0.01, 2, [0])
-    assert curve.total[0] == pytest.approx(12, rel=1e-12)
-    assert st.stochastic.risk(X, beta, 0.0, 0.01, 2, [0], target="prediction").total[
-        0
-    ] == pytest.approx(np.mean((X @ beta) ** 2), rel=1e-10)
+    # wide data keep the part of the signal that is never learned
+    wide, _, _ = problem(2, 5, 12)
+    start = st.stochastic.risk(wide, np.ones(12), 0.0, 0.01, 2, [0], target=target).total[0]
+    power = 12 if target == "estimation" else np.mean(wide.sum(axis=1) ** 2)
+    assert start == pytest.approx(power, rel=1e-10)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
@@ -256,17 +228,6 @@ def test_moments_equal_the_recursion_in_the_given_columns(case):
     assert np.all(errors <= 1e-12 * np.maximum(sizes, floor))
 
 
-def test_lookahead_and_schedules_follow_the_iteration():
-    """The gain of the mean is that of the method, for coefficients that change."""
-    s = np.array([0.1, 0.5, 1.0])
-    source = SpectrumSource(s, np.ones(3), 0.0, 0.1, 50.0)
-    stops = np.array([0.0, 1.0, 7.0, 20.0])
-    for method in (Nesterov(0.5), HeavyBall(0.5, 0.7)):
-        states = [*source.followed(method.coefficients, 0.5, 0.0, 100.0, stops)]
-        gains = np.array([one.gain for one in states])
-        np.testing.assert_allclose(gains, method.gain(s, stops[:, None]), rtol=1e-12)
-
-
 def test_nesterov_on_batches_agrees_with_simulation():
     X, y, _ = problem(6, 20, 3)
     method = Nesterov(0.5 / np.linalg.norm(X.T @ X / 20, 2))
@@ -290,6 +251,7 @@ def test_nesterov_on_batches_agrees_with_simulation():
         gradient = np.einsum("rbp,rb->rp", X[batch], errors) / 3
         move = momentum * move - weight * method.epsilon * gradient
         coef = coef + move
+    np.testing.assert_allclose(state.gain, method.gain(values, 12), rtol=1e-12)
     losses = ((coef @ X.T - y) ** 2).mean(axis=1)
     assert abs(losses.mean() - source.loss(state)) < 4 * losses.std() / np.sqrt(runs)
 
@@ -320,33 +282,16 @@ def test_what_is_refused_beside_moments():
     found = st.stochastic.moments(X, y, 0.1, 4, [9])
     cases = [
         (lambda: st.stochastic.risk(X, [1, 2], 1.0, 0.1, 4, [1]), "coef must have 3 numbers"),
-        (lambda: st.stochastic.risk(X, ["a"] * 3, 1.0, 0.1, 4, [1]), "could not convert string"),
         (lambda: found.estimation_risk([1, np.nan, 2]), "Input coef contains NaN"),
         (lambda: found.prediction_risk([1, 1, 2], np.eye(2)), "covariance must have shape"),
         (lambda: st.stochastic.limit([[1, 2]], [1], **known), "eigenvalues must be a list"),
+        (lambda: st.stochastic.limit(np.ones(10), [1], **known), "as many positive eigenvalues"),
+        (lambda: st.stochastic.limit([1], [1], **known | {"signal": [1, 2]}), "one coordinate per"),
         (lambda: st.stochastic.largest_step(3.0, 4), "Expected 2D array"),
-        (lambda: st.schedules.Listed("ab"), "values of a schedule must be numbers"),
-        (lambda: st.schedules.Listed(()), "A schedule needs a list of values"),
-        (lambda: st.GradientDescent(lambda _: "a"), "values of a schedule must be numbers"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-
-
-def test_missing_numbers_are_named_by_the_function_that_needs_them():
-    for function in (st.stochastic.limit,):
-        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) missing .*'n_samples'"):
-            function([1.0], [1], signal=1.0, noise=1.0, step=0.1, batch_size=2)
-
-
-def test_more_positive_eigenvalues_than_rows_are_refused():
-    with pytest.raises(ValueError, match="at most as many positive eigenvalues"):
-        st.stochastic.limit(np.ones(5), [1], signal=1, noise=1, n_samples=4, step=0.1, batch_size=2)
-    with pytest.raises(ValueError, match="one coordinate per eigenvalue"):
-        st.stochastic.limit(
-            np.ones(5), [1], signal=[1, 2], noise=1, n_samples=9, step=0.1, batch_size=2
-        )
 
 
 def test_data_without_signal_or_of_extreme_size():
@@ -381,6 +326,10 @@ def test_a_plan_says_what_batches_cost_and_when_they_no_longer_matter():
         return curve.cost[0]
 
     assert run_on_batches.batches.cost == pytest.approx(cost(16), rel=1e-10)
+    known_step = known | {"step": step, "batch_size": 16, "target": "prediction"}
+    curve = st.stochastic.limit(s, [plan.iterations], **known_step)
+    errors = known["noise"] + np.array([curve.total[0], curve.full_gradient[0]])
+    assert run_on_batches.batches.error == pytest.approx(errors[0] / errors[1], rel=1e-10)
     enough = run_on_batches.batches.enough
     assert cost(enough) <= 1.01 < cost(enough // 2)
     assert "batches of 16" in str(plan)

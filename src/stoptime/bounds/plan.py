@@ -12,10 +12,10 @@ from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.spectrum.base import Spectrum
 from stoptime.support.arrays import EPS, Array
 from stoptime.theory import calibration
-from stoptime.theory.fluctuations import SpectrumSource
 from stoptime.theory.limits import marchenko_pastur
 from stoptime.theory.oracle import estimate_oracle
 from stoptime.theory.search import affordable, eigenvalue_grid, risk_ratio
+from stoptime.theory.stochastic import SpectrumSource
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,14 @@ class BatchCost:
     """What random batches cost a run, over the full gradient and on one spectrum.
 
     ``cost`` is the Bayes risk over that of the full gradient after as many steps, infinite where
-    the run diverges. ``enough`` is the least power of two that adds at most one per cent, and None
+    the run diverges; ``error`` is the same for the squared error of predictions, with the noise.
+    ``enough`` is the least power of two that adds at most one per cent, and None
     where that would be as many rows as there are.
     """
 
     batch_size: int
     cost: float
+    error: float
     enough: int | None
 
 
@@ -42,6 +44,7 @@ class PlannedRun:
     inflation: float  #: The largest Bayes risk over that of the best ridge.
     expected_inflation: float | None  #: The ratio on the given spectrum, if known.
     eigenvalues: tuple[float, float]  #: The range of eigenvalues for which the bound holds.
+    expected_error: float | None = None  #: The same for predictions, with the noise.
     batches: BatchCost | None = None  #: What random batches cost, if a batch size was given.
     proven: bool = False  #: Whether the inflation is proven, and not the result of a search.
 
@@ -123,14 +126,19 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
     level = source.noise / source.n_samples
     stops = np.array([run.iterations], dtype=np.float64)
 
-    def cost(rows: int) -> float:
+    def costs(rows: int) -> tuple[float, float]:
         with np.errstate(over="ignore", invalid="ignore"):
             (state,) = source.followed(method.coefficients, method.epsilon, 0.0, rows, stops)
-            full = np.sum((1 - s * state.gain) ** 2) + level * np.sum(s * state.gain**2)
-            found = float(1 + np.sum(state.covariance) / full)
-        return found if np.isfinite(found) else np.inf
+            full = (1 - s * state.gain) ** 2 + level * s * state.gain**2
+            found = float(1 + np.sum(state.covariance) / np.sum(full))
+            error = float(1 + s @ state.covariance / (source.noise + s @ full))
+        # a run that diverges costs without bound
+        return (found, error) if np.isfinite(found + error) else (np.inf, np.inf)
 
-    here = cost(size)
+    def cost(rows: int) -> float:
+        return costs(rows)[0]
+
+    here, error = costs(size)
     # Batches that add one per cent to the risk no longer matter.
     # the excess falls like 1/size: a first guess, and then powers of two around it
     excess = min(here - 1, 1e6) * size / 0.01
@@ -139,7 +147,7 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
         enough //= 2
     while enough < source.n_samples and cost(enough) > 1.01:
         enough *= 2
-    return BatchCost(size, here, enough if enough < source.n_samples else None)
+    return BatchCost(size, here, error, enough if enough < source.n_samples else None)
 
 
 def isotropic_eigenvalues(n_samples: int, n_features: int) -> Array:

@@ -20,7 +20,7 @@ from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Want, rows_of
-from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.decompose import open_data, with_lost_as_zero
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops, nonnegative
@@ -188,7 +188,7 @@ def _prepared(
     sample = rows_of(data)
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be exact at any stop
-        spectrum = data.spectrum(Want(every=True))
+        spectrum = with_lost_as_zero(data, Want(every=True))
     elif spectrum.fit_intercept != data.fit_intercept:
         given = data.fit_intercept
         raise ValueError(f"fit_intercept={given}, but the spectrum has the opposite setting.")

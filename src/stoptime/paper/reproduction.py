@@ -11,11 +11,14 @@ import numpy as np
 
 from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
 from stoptime.bounds.heavy_ball import estimated_heavy_ball
-
-from stoptime.bounds.summary import (  # isort: skip
-    BEST_STOP, ONE_STOP, TABLE_CONDITION_NUMBERS, BoundsRow, BoundsTable, Claim, claims,
+from stoptime.bounds.summary import (
+    BEST_STOP,
+    ONE_STOP,
+    TABLE_CONDITION_NUMBERS,
+    BoundsTable,
+    claims,
     paper_bound,
-)  # fmt: skip
+)
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment
@@ -105,9 +108,13 @@ def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -
 def heavy_ball_bound(certify: bool) -> Experiment:
     """Draw the paper's h(κ) and the sharp constant on the same axes."""
     theorem = heavy_ball_theorem(CURVE_CONDITION_NUMBERS)
-    # What is not proven in the figure is known to this tolerance.
-    tolerance = None if certify else 3e-3
-    ends = [_sharp_heavy_ball(kappa, tolerance) for kappa in CURVE_CONDITION_NUMBERS.tolist()]
+    ends = []
+    for kappa in CURVE_CONDITION_NUMBERS.tolist():
+        if certify:
+            found = risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=1e-3)
+            ends.append((found.lower, found.upper))
+        else:
+            ends.append((estimated_heavy_ball(kappa, adaptive=False, tolerance=3e-3),) * 2)
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
     kind = "certified" if certify else "numerical"
     numbers = np.column_stack([CURVE_CONDITION_NUMBERS, theorem, ends])
@@ -116,16 +123,6 @@ def heavy_ball_bound(certify: bool) -> Experiment:
     columns = ("kappa", "theorem_h", f"{kind}_lower", f"{kind}_upper")
     caption = "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and a sharp one."
     return Experiment("heavy_ball_constant", figure, columns, rows, caption)
-
-
-def _sharp_heavy_ball(kappa: float, tolerance: float | None) -> tuple[float, float]:
-    """Return both ends of the constant: certified, or found numerically to a given tolerance."""
-    if tolerance is None:
-        width = 1e-3
-        enclosure = risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=width)
-        return enclosure.lower, enclosure.upper
-    found = estimated_heavy_ball(kappa, adaptive=False, tolerance=tolerance)
-    return found, found
 
 
 def reproduce(
@@ -177,38 +174,22 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
+    head = ["constant", "statement of the paper", "printed there"]
+    found: list[tuple[str, float | None, list[str]]]
     if proven is None:
         intro = "Estimated in floating point, without a proof; `--certify` proves all of them."
-        head = ["constant", "statement of the paper", "printed there", "at most, about"]
+        head += ["at most, about"]
         # Every number that is in print has an estimate; searches know some to three decimals only.
-        rows = [
-            [
-                claim.statement,
-                _source(claim),
-                paper_bound(claim.paper),
-                rounded_up(claim.estimate(), 4),
-            ]
+        found = [
+            (claim.statement, claim.paper, [rounded_up(claim.estimate(), 4)])
             for claim in claims(TABLE_CONDITION_NUMBERS)
             if claim.estimate is not None and claim.paper is not None
         ]
     else:
         intro = "Certified in ball arithmetic."
-        head = [
-            "constant",
-            "statement of the paper",
-            "printed there",
-            "at least",
-            "at most",
-            "verdict",
-        ]
-        rows = [
-            [
-                row.statement,
-                _source(row),
-                paper_bound(row.paper),
-                *row.certified.printed(),
-                row.verdict,
-            ]
+        head += ["at least", "at most", "verdict"]
+        found = [
+            (row.statement, row.paper, [*row.certified.printed(), row.verdict])
             for row in proven.rows
         ]
     reading = (
@@ -216,14 +197,15 @@ def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> 
         "min-max in their proofs, and the number for a plan that does not see the spectrum."
     )
     lines = ["# The paper, recomputed", "", "## Constants", "", f"{intro} {reading}", ""]
+    rows = [[name, _source(name, paper), paper_bound(paper), *more] for name, paper, more in found]
     lines += ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
     return "\n".join(lines) + "\n"
 
 
-def _source(claim: Claim | BoundsRow) -> str:
+def _source(statement: str, paper: object) -> str:
     """Return the statement of the paper that a constant belongs to."""
-    if claim.paper is None:
+    if paper is None:
         return "beyond the paper"
-    return next(source for start, source in SOURCES if claim.statement.startswith(start))
+    return next(source for start, source in SOURCES if statement.startswith(start))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.bounds.heavy_ball import estimated_heavy_ball
 from stoptime.bounds.minimax import Solution, estimated_game
@@ -12,9 +13,8 @@ from stoptime.bounds.summary import heavy_ball_theorem
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.show import plots
-from stoptime.support.arrays import Array
 from stoptime.support.wording import rounded_up
-from stoptime.theory.calibration import Calibration, calibrate
+from stoptime.theory.calibration import calibrate
 from stoptime.theory.search import risk_ratio
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TAU = np.geomspace(0.15, 30, 1500)  # stops in units of 1/√λ*
 KAPPA = (1.5, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 FLOW = AcceleratedFlow()
+OF_ONE_STOP = "#0072B2"  # the colour of one stop for all spectra
+OF_BEST_STOP = "#D55E00"  # and of the best stop of each
 
 
 def sharp_constant() -> Experiment:
@@ -30,11 +32,15 @@ def sharp_constant() -> Experiment:
     game = estimated_game(FLOW)
     one_stop = calibrate(FLOW)
     figure, (left, middle, right) = plots.new_figure(1, 3, figsize=(14, 4.2))
-    rows = [
-        *_by_stop(left, game, one_stop),
-        *_by_eigenvalue(middle, game, one_stop),
-        *_by_condition_number(right),
-    ]
+    rows = _by_stop(left, game) + _by_eigenvalue(middle, game, one_stop.stop)
+    rows += _by_condition_number(right)
+    for ax in (left, middle):
+        for level, color in ((one_stop.inflation, OF_ONE_STOP), (1 + game.upper, OF_BEST_STOP)):
+            ax.axhline(level, color=color, linewidth=0.9, linestyle=":")
+            transform = ax.get_yaxis_transform()
+            offset = (2, 2), transform, "offset points"
+            ax.annotate(f"{level:.4f}", (0.01, level), *offset, color=color)
+        ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
     caption = (
         f"Accelerated flow at the best stop of each spectrum has at most "
         f"{rounded_up(1 + game.upper, 4)} times the risk of the best ridge; with one stop for all "
@@ -43,7 +49,16 @@ def sharp_constant() -> Experiment:
     return Experiment("sharp_constant", figure, ("panel", "curve", "x", "value"), rows, caption)
 
 
-def _by_stop(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
+def _drawn(
+    ax: Axes, panel: str, label: str, x: ArrayLike, y: ArrayLike, line: str = "-", **style: Any
+) -> Rows:
+    """Draw a curve and return its numbers."""
+    ax.plot(x, y, line, label=label, linewidth=1.8, **style)
+    pairs = zip(np.asarray(x).tolist(), np.asarray(y).tolist(), strict=True)
+    return [(panel, label, *pair) for pair in pairs]
+
+
+def _by_stop(ax: Axes, game: Solution) -> Rows:
     """Draw risk over ridge risk against the stop, on the worst spectrum and on random ones."""
     rng = np.random.default_rng(0)
     for number in range(40):
@@ -55,38 +70,24 @@ def _by_stop(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
         ax.plot(TAU[best], ratio[best], ".", color="0.45", markersize=4, zorder=1)
     places = np.array(game.spectrum.points)
     worst = game.spectrum.mean(risk_ratio(FLOW, (places**2)[:, None], TAU).T)
-    ax.plot(TAU, worst, color="#D55E00", linewidth=2, label="the worst spectrum")
-    _levels(ax, game, one_stop)
+    rows = _drawn(ax, "stop", "worst spectrum", TAU, worst, color=OF_BEST_STOP)
     ax.set(xscale="log", ylim=(0.98, 2.2), xlabel="stop  t√λ*", ylabel="risk over best ridge risk")
     ax.set_title("No stop is better on the worst spectrum")
     ax.legend(loc="upper right", fontsize="small")
-    return [
-        ("stop", "worst spectrum", *row) for row in zip(TAU.tolist(), worst.tolist(), strict=True)
-    ]
+    return rows
 
 
-def _by_eigenvalue(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
+def _by_eigenvalue(ax: Axes, game: Solution, stop: float) -> Rows:
     """Draw the risk of one direction over ridge's: at the best single stop, and of the mixture."""
     x = np.geomspace(0.03, 300, 1500)
-    curves: dict[str, tuple[Array, str]] = {
-        "the best single stop": (risk_ratio(FLOW, x, one_stop.stop), "#0072B2"),
-        "the best mixture of stops": (
-            game.mixture.mean(risk_ratio(FLOW, x[:, None], np.array(game.mixture.points))),
-            "#D55E00",
-        ),
-    }
-    rows: Rows = []
-    for label, (ratio, color) in curves.items():
-        ax.plot(x, ratio, color=color, linewidth=1.8, label=label)
-        rows += [
-            ("eigenvalue", label, *row) for row in zip(x.tolist(), ratio.tolist(), strict=True)
-        ]
+    single = risk_ratio(FLOW, x, stop)
+    mixture = game.mixture.mean(risk_ratio(FLOW, x[:, None], np.array(game.mixture.points)))
+    rows = _drawn(ax, "eigenvalue", "the best single stop", x, single, color=OF_ONE_STOP)
+    rows += _drawn(ax, "eigenvalue", "the best mixture of stops", x, mixture, color=OF_BEST_STOP)
     eigenvalues = np.array(game.spectrum.points) ** 2
     shares = np.array(game.spectrum.weights) * (1 + eigenvalues)
-    height = 0.16 * shares / shares.max()
-    ax.vlines(eigenvalues, 0.82, 0.82 + height, color="0.35", linewidth=2.5)
+    ax.vlines(eigenvalues, 0.82, 0.82 + 0.16 * shares / shares.max(), color="0.35", linewidth=2.5)
     ax.annotate("worst spectrum", (0.035, 0.84), color="0.35", fontsize="small")
-    _levels(ax, game, one_stop)
     ax.set(xscale="log", ylim=(0.82, 1.75), xlabel="eigenvalue  s/λ*")
     ax.set_ylabel("risk over ridge risk, one direction")
     ax.set_title("The mixture that proves it")
@@ -95,36 +96,23 @@ def _by_eigenvalue(ax: Axes, game: Solution, one_stop: Calibration) -> Rows:
     return [*rows, *(("eigenvalue", "worst spectrum", *pair) for pair in pairs)]
 
 
-def _levels(ax: Axes, game: Solution, one_stop: Calibration) -> None:
-    """Draw both constants as lines with their numbers."""
-    for level, color in ((one_stop.inflation, "#0072B2"), (1 + game.upper, "#D55E00")):
-        ax.axhline(level, color=color, linewidth=0.9, linestyle=":")
-        place = (0.01, level)
-        transform = ax.get_yaxis_transform()
-        ax.annotate(f"{level:.4f}", place, (2, 2), transform, "offset points", color=color)
-    ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
-
-
 def _by_condition_number(ax: Axes) -> Rows:
     """Draw the paper's h(κ) and both constants of heavy-ball flow."""
     kappa = np.array(KAPPA)
-    curves = {
-        "the paper's bound h(κ)": (heavy_ball_theorem(kappa), "#CC79A7", "-"),
-        "1 + √κ: start or least squares": (1 + np.sqrt(kappa), "0.4", "--"),
-        "one stop for each κ, μ/λ*": (_heavy_ball(adaptive=False), "#0072B2", ".-"),
-        "best stop of each spectrum": (_heavy_ball(adaptive=True), "#D55E00", ".-"),
-    }
+    one, best = (
+        [estimated_heavy_ball(k, adaptive=adaptive, tolerance=1e-2) for k in KAPPA]
+        for adaptive in (False, True)
+    )
     rows: Rows = []
-    for label, (values, color, line) in curves.items():
-        ax.plot(kappa, values, line, color=color, linewidth=1.8, label=label)
-        pairs = zip(KAPPA, np.asarray(values).tolist(), strict=True)
-        rows += [("condition number", label, *pair) for pair in pairs]
+    for label, values, color, line in (
+        ("the paper's bound h(κ)", heavy_ball_theorem(kappa), "#CC79A7", "-"),
+        ("1 + √κ: start or least squares", 1 + np.sqrt(kappa), "0.4", "--"),
+        ("one stop for each κ, μ/λ*", one, OF_ONE_STOP, ".-"),
+        ("best stop of each spectrum", best, OF_BEST_STOP, ".-"),
+    ):
+        rows += _drawn(ax, "condition number", label, kappa, values, line, color=color)
     ax.set(xscale="log", yscale="log", xlabel="condition number κ", ylim=(0.9, None))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.set_title("Heavy-ball flow over ridge, at most")
     ax.legend(loc="upper left", fontsize="small")
     return rows
-
-
-def _heavy_ball(*, adaptive: bool) -> Array:
-    return np.array([estimated_heavy_ball(k, adaptive=adaptive, tolerance=1e-2) for k in KAPPA])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.paths import Path
     from stoptime.stopping.rule import Choice
-    from stoptime.theory.learning import LearningCurve
+    from stoptime.theory.limits import LearningCurve
     from stoptime.theory.risk import RiskCurve
     from stoptime.theory.stochastic import BatchRisk
 

@@ -13,10 +13,11 @@ from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.kinds import kind_of, sample_of
 from stoptime.spectrum.krylov import KrylovData, KrylovOptions
 from stoptime.spectrum.penalised import Penalised
-from stoptime.spectrum.row_data import RowData
+from stoptime.spectrum.row_data import LostColumnsError, RowData
 from stoptime.spectrum.sources import as_stream
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.user_warnings import warn_user
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
 
@@ -91,10 +92,23 @@ def decompose(
     check_solver(solver)
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
-    spectrum = data.spectrum(Want.up_to(gain, solver=solver))
+    spectrum = with_lost_as_zero(data, Want.up_to(gain, solver=solver))
     # eigenvectors of wide data refer to the user's container, which may change later
     basis: Any = spectrum.basis
     return replace(spectrum, basis=basis.owned()) if hasattr(basis, "owned") else spectrum
+
+
+def with_lost_as_zero(data: Data, want: Want) -> Spectrum:
+    """Return a spectrum in which columns that are lost to rounding count as zero, and warn."""
+    try:
+        return data.spectrum(want)
+    except LostColumnsError as error:
+        # embeddings have dead columns, of size 1e-33: nobody means to learn from them
+        advice = "Here such columns count as zero; drop them if they are dead."
+        warn_user(f"{error} {advice}", UserWarning)
+        spectrum = data.spectrum(Want((), solver="svd"))
+        accuracy: Any = spectrum.accuracy
+        return replace(spectrum, accuracy=replace(accuracy, hidden=0.0))
 
 
 def check_solver(solver: Any) -> None:

@@ -32,6 +32,10 @@ CANCELLED_SHARE = 1e-6  # of a variance that must remain for a difference of mom
 Splits = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 
+class LostColumnsError(ReachError):
+    """Columns are lost to rounding beside much larger ones, and the stops need them."""
+
+
 class SampleData(Data):
     """Data with a sample of rows in memory or behind products."""
 
@@ -107,7 +111,7 @@ class RowData(SampleData):
         most = found.accuracy.gain
         # a step that depends on the data, and the gains of conjugate gradients, are known now
         if want.gain > most and want.gain_for(found) > most:
-            raise ReachError(_lost_in_words(self.sample, most))
+            raise LostColumnsError(_lost_in_words(self.sample, most))
         return found
 
     def _is_enough(self, found: Spectrum, want: Want) -> bool:

@@ -1,18 +1,15 @@
-r"""The stop that is equivalent to a ridge penalty, and its guarantee.
+r"""The stop that is equivalent to a ridge penalty, and its guarantee, by numerical optimisation.
 
-Measure eigenvalues in units of the penalty, :math:`x = s/\lambda`. Under a prior that is the same
-in all eigendirections and makes :math:`\lambda` the best penalty, the risk over the ridge risk is
-:math:`F(x) = (1+x)(g^2 + x\varphi^2) = 1 + x(g - \varphi)^2` in each direction; the relative
-distance from the ridge coefficient is :math:`(\varphi(1+x) - 1)^2`. A calibration picks one stop
-for all x; the largest value over x is its guarantee. These are numerical optimisations;
-:mod:`stoptime.bounds` proves the constants.
+In units of the penalty, :math:`x = s/\lambda`, the Bayes risk over that of the best ridge is
+:math:`F(x) = (1+x)(g^2 + x\varphi^2) = 1 + x(g - \varphi)^2` in each direction. A calibration picks
+one stop for all x; the largest value over x is its guarantee.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import Literal, NamedTuple
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,31 +27,16 @@ from stoptime.theory import search
 
 Kind = Literal["risk", "parameter", "paper"]
 
-CALIBRATION_RANGE = 1e3  # the search covers this factor around the stop with the gain of ridge
-NEAR_CENTRE = 8.0  # and this factor where a stop is close to ridge on every spectrum
-CALIBRATION_POINTS = 80  # of its first grid
-LOG_FACTORS = np.linspace(-np.log(CALIBRATION_RANGE), np.log(CALIBRATION_RANGE), CALIBRATION_POINTS)
-FIRST_LOOK = 8  # every so many phases are looked at first
-SLOPE_STEP = 1e-5  # of a logarithm
-COUNT_INFLATION = 2.0  # of spectral cut-off on any spectrum: where s = λ it is attained
 LIKE_A_FLOW = 5000  # from this iteration on, the best stop of the flow is good for the iteration
-
-
-class Match(NamedTuple):
-    """The penalty that is equivalent to a stop, and the largest ratio to its ridge at this stop."""
-
-    penalty: float
-    guarantee: float
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A stop for unit penalty and its guarantees, as estimates in floating point.
+    """A stop for unit penalty and its guarantees; both maxima are found by a search in floats.
 
     ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
     largest ratio of Bayes risk to optimal ridge risk with this one stop for all spectra, and
-    ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖². Both maxima are
-    found by a search; :mod:`stoptime.bounds` proves them.
+    ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
     """
 
     stop: float
@@ -86,23 +68,76 @@ def calibrate(
 def _calibrate(method: Filter, kind: Kind, low: float, high: float) -> Calibration:
     ratio = _ratio(kind)
     if isinstance(method, SpectralCutoff):
-        return _best_count(method, ratio)
+        x = method.counted
+        stop = float(np.argmin([ratio(method, x, k).max(initial=0) for k in range(len(x) + 1)]))
+        inflation = search.risk_ratio(method, x, stop).max(initial=1)
+        error = search.distance_ratio(method, x, stop).max(initial=0)
+        return Calibration(stop, float(inflation), float(error))
     if isinstance(method, Iteration):
         low, high = (low, high) if high < np.inf else (0.0, largest_possible(method))
-        if method.follows_flow and _latest_iteration(method, kind, low, high) > LIKE_A_FLOW:
-            return _late(method, kind, low, high)
-        return guarantee(method, _best_iteration(method, kind, low, high), low, high)
+        return _calibrate_iteration(method, kind, low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return guarantee(method, 1.0, low, high)
     if kind == "risk":
         _check_bounded(method, high)
+    centre = search.stop_with_gain(method)
     if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
         # and a penalty is much cheaper to search.
-        stop = search.stop_with_gain(method)
-        unit = _best_match(method, stop, kind, low, high).penalty ** (1 / method.time_power)
-        return guarantee(method, stop * unit, low, high)
-    return guarantee(method, _best_time(method, ratio, low, high), low, high)
+        unit = _best_penalty(method, centre, kind, low, high) ** (1 / method.time_power)
+        return guarantee(method, centre * unit, low, high)
+    reach = _search_range(method)
+    stop, _ = search.lowest(
+        lambda t: ratio(method, search.worst_places(method, t, low, high), t).max(axis=0),
+        centre * np.geomspace(1 / reach, reach, 80),
+        most_dips=1,
+        zooms=5,
+    )
+    return guarantee(method, stop, low, high)
+
+
+def _search_range(method: Filter) -> float:
+    """Return the factor around the stop with the gain of ridge that a search covers."""
+    return 8.0 if method.universal_guarantee else 1e3
+
+
+def _calibrate_iteration(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
+    if kind == "paper":
+        return guarantee(method, float(max(round(1 / method.pace), 1)), low, high)
+    centre = search.stop_with_gain(method)
+    latest = centre
+    if method.follows_flow and not method.universal_guarantee:
+        # hardly damped oscillations end long after the gain has reached that of ridge
+        latest = max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
+    if method.follows_flow and latest > LIKE_A_FLOW:
+        return _calibrate_late(method, kind, low, high)
+    last = method.horizon
+    if method.follows_flow:
+        last = min(4 * latest + 2, max(4 * centre + 2, last))
+    grid = np.append(np.geomspace(min(centre / _search_range(method), last), last, 80), [0, 1])
+    x = search.eigenvalue_grid(low, high)[:, None]
+    ratio = _ratio(kind)
+    stop, _ = search.lowest_whole(
+        lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
+    )
+    return guarantee(method, stop, low, high)
+
+
+def _calibrate_late(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
+    """Return the stop of the flow as an iteration, with guarantees of the iterate."""
+    flow = method.as_flow()
+    bounded = flow.universal_guarantee
+    unit = _calibrate(flow, kind, *((0.0, np.inf) if bounded else (low, high)))
+    stop = float(np.round(unit.stop / method.pace))
+    if stop > max(method.horizon, MOST_ITERATIONS):
+        return replace(unit, stop=np.inf)  # no run can reach it
+    if not method.runs_steps or (stop <= method.horizon and not bounded):
+        return guarantee(method, stop, low, high)
+    # the guarantees of iterate k and of its flow differ by less than 4/k
+    numbers = (1 + 4 / stop) * np.array([unit.inflation, unit.parameter_error])
+    if not bounded:
+        numbers = np.maximum(numbers, search.out_of_phase(method, stop, low, high))
+    return Calibration(stop, *numbers.tolist())
 
 
 def guarantee(
@@ -110,11 +145,9 @@ def guarantee(
 ) -> Calibration:
     """Estimate the guarantees of a stop for unit penalty and eigenvalues in [low, high].
 
-    The largest ratios are found by a search in floating point;
-    :func:`stoptime.bounds.risk_inflation` with ``stop`` proves them.
-
     Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
-    :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum.
+    :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum;
+    :func:`stoptime.bounds.risk_inflation` with ``stop`` proves it.
 
     Examples
     --------
@@ -131,34 +164,6 @@ def guarantee(
         inflation = search.highest_peak(found, search.risk_ratio, stop, low, high)[1]
     error = search.highest_peak(found, search.distance_ratio, stop, low, high)[1]
     return Calibration(stop, inflation, error)
-
-
-def _late(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
-    """Return the stop of the flow as an iteration, with guarantees of the iterate."""
-    flow = method.as_flow()
-    whole = (0.0, np.inf) if flow.universal_guarantee else (low, high)
-    unit = _calibrate(flow, kind, *whole)
-    stop = float(np.round(unit.stop / method.pace))
-    if stop > max(method.horizon, MOST_ITERATIONS):
-        return replace(unit, stop=np.inf)  # no run can reach it
-    return _not_below(method, replace(unit, stop=stop), low, high)
-
-
-def _not_below(method: Iteration, found: Calibration, low: float, high: float) -> Calibration:
-    """Return guarantees of an iteration: computed, or those of its flow raised by its distance."""
-    if _is_computed(method, found.stop):
-        return guarantee(method, found.stop, low, high)
-    # the guarantees of iterate k and of its flow differ by less than 4/k
-    raised = 1 + 4 / found.stop
-    numbers = [found.inflation * raised, found.parameter_error * raised]
-    if not method.as_flow().universal_guarantee:
-        numbers = np.maximum(numbers, search.out_of_phase(method, found.stop, low, high)).tolist()
-    return Calibration(found.stop, *numbers)
-
-
-def _is_computed(method: Iteration, stop: float) -> bool:
-    bounded = method.as_flow().universal_guarantee
-    return not method.runs_steps or (stop <= method.horizon and not bounded)
 
 
 def equivalent_stop(
@@ -230,47 +235,34 @@ def equivalent_penalty(
     >>> round(equivalent_penalty("nesterov-flow", stop=17.5535), 6)
     0.01
     """
-    return matched(as_filter(get_method(method)), stop, calibration, eigenvalues).penalty
-
-
-def matched(
-    method: Filter, stop: float, kind: Kind = "risk", eigenvalues: ArrayLike | None = None
-) -> Match:
-    """Return the penalty that is equivalent to a stop, and the guarantee of the stop."""
+    found = as_filter(get_method(method))
     stop = float(nonnegative("stop", stop, infinite=True))
-    _ratio(kind)
+    _ratio(calibration)
     if stop == 0 or np.isinf(stop):
-        return Match(np.inf if stop == 0 else 0.0, np.nan)
-    if isinstance(method, SpectralCutoff):
-        cutoff = method if eigenvalues is None else method.tuned_to(eigenvalues)
-        return Match(_penalty_of_count(cutoff, stop), COUNT_INFLATION)
-    if method.universal_guarantee and not method.whole_stops:
-        unit = _calibrate(method, kind, 0.0, np.inf)
-        return Match(float((unit.stop / stop) ** method.time_power), unit.inflation)
-    low, high, tuned = range_in_units(method, eigenvalues, 1.0)
-    if kind == "paper":
-        return Match(float((tuned.pace * stop) ** -method.time_power), np.nan)
+        return np.inf if stop == 0 else 0.0
+    if isinstance(found, SpectralCutoff):
+        found = found if eigenvalues is None else found.tuned_to(eigenvalues)
+        # the excess over ridge is λ/s in directions that are learned, and s/λ in the others: the
+        # mean, in decades, of the last eigenvalue that is learned and the next one is best
+        kept = int(iteration_numbers(np.array(stop)))
+        below = np.append(found.counted[::-1], 0.0)
+        return float(np.sqrt(below[kept - 1]) * np.sqrt(below[kept])) if kept < len(below) else 0.0
+    if found.universal_guarantee and not found.whole_stops:
+        unit = _calibrate(found, calibration, 0.0, np.inf)
+        return float((unit.stop / stop) ** found.time_power)
+    low, high, tuned = range_in_units(found, eigenvalues, 1.0)
+    if calibration == "paper":
+        return float((tuned.pace * stop) ** -tuned.time_power)
     if isinstance(tuned, Iteration):
         if tuned.follows_flow and stop > LIKE_A_FLOW:
-            return _late_match(tuned, stop, kind, eigenvalues)
+            time = tuned.pace * stop
+            return equivalent_penalty(
+                tuned.as_flow(), time, calibration=calibration, eigenvalues=eigenvalues
+            )
         high = largest_possible(tuned) if np.isinf(high) else high
-    elif kind == "risk":
+    elif calibration == "risk":
         _check_bounded(tuned, high)
-    return _best_match(tuned, stop, kind, low, high)
-
-
-def _late_match(method: Iteration, stop: float, kind: Kind, eigenvalues: ArrayLike | None) -> Match:
-    """Return the penalty of the flow, and the guarantee of the iteration with it."""
-    penalty, bound = matched(method.as_flow(), method.pace * stop, kind, eigenvalues)
-    low, high, _ = range_in_units(method, eigenvalues, penalty)
-    tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
-    scaled = tuned.in_units_of(penalty)
-    high = high if high < np.inf else largest_possible(scaled)
-    if _is_computed(scaled, stop):
-        # every evaluation runs the iteration, so that only the number that is asked for is computed
-        return Match(penalty, search.highest_peak(scaled, _ratio(kind), stop, low, high)[1])
-    found = _not_below(scaled, Calibration(stop, bound, bound), low, high)
-    return Match(penalty, found.inflation if kind == "risk" else found.parameter_error)
+    return _best_penalty(tuned, stop, calibration, low, high)
 
 
 def _check_bounded(method: Filter, high: float) -> None:
@@ -320,105 +312,30 @@ def _ratio(kind: Kind) -> search.Ratio:
     return search.distance_ratio if kind == "parameter" else search.risk_ratio
 
 
-def _best_time(method: Filter, ratio: search.Ratio, low: float, high: float) -> float:
-    """Return the time of a flow with the best guarantee for unit penalty."""
-
-    def worst(log_time: float) -> search.Look:
-        x, height = search.highest_peak(method, ratio, float(np.exp(log_time)), low, high)
-        # a peak is flat in x, so that its height changes as the ratio does at this x
-        around = ratio(method, np.array(x), np.exp(log_time + np.array([-SLOPE_STEP, SLOPE_STEP])))
-        return search.Look(height, log_time, float(around[1] - around[0]) / (2 * SLOPE_STEP))
-
-    logs = np.log(search.stop_with_gain(method)) + LOG_FACTORS
-    if method.universal_guarantee:
-        logs = logs[np.abs(LOG_FACTORS) <= np.log(NEAR_CENTRE)]
-    times = np.exp(logs)
-    # the first look is at all times at once; even phases resolve every oscillation, so that a part
-    # of them is enough for it
-    x = search.worst_places(method, times, low, high)
-    heights = ratio(method, x[::FIRST_LOOK] if x.ndim == 2 else x[:, None], times).max(axis=0)
-    return float(np.exp(search.lowest_kink(worst, logs, int(np.argmin(heights)))))
-
-
-def _best_iteration(method: Iteration, kind: Kind, low: float, high: float) -> float:
-    """Return the iteration with the best guarantee for unit penalty, by search."""
-    if kind == "paper":
-        return float(max(round(1 / method.pace), 1))
-    x = search.eigenvalue_grid(low, high)[:, None]
-    centre = search.stop_with_gain(method)
-    first = centre / (NEAR_CENTRE if method.universal_guarantee else CALIBRATION_RANGE)
-    last = method.horizon
-    if method.follows_flow:
-        last = min(4 * _latest_iteration(method, kind, low, high) + 2, max(4 * centre + 2, last))
-    grid = np.append(np.geomspace(min(first, last), last, CALIBRATION_POINTS), [0, 1])
-    ratio = _ratio(kind)
-    return search.lowest_whole(
-        lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
-    )[0]
-
-
-def _best_count(method: SpectralCutoff, ratio: search.Ratio) -> Calibration:
-    """Return the number of components with the best guarantee for unit penalty, on its spectrum."""
-    x = method.counted
-    worst = [ratio(method, x, k).max(initial=0) for k in range(len(x) + 1)]
-    stop = float(np.argmin(worst))
-    error = search.distance_ratio(method, x, stop).max(initial=0)
-    return Calibration(stop, COUNT_INFLATION, float(error))
-
-
-def _penalty_of_count(method: SpectralCutoff, stop: float) -> float:
-    """Return the mean, in decades, of the last eigenvalue that is learned and the next one."""
-    # the excess over ridge is λ/s in directions that are learned, and s/λ in the others
-    kept = int(iteration_numbers(np.array(stop)))
-    below = np.append(method.counted[::-1], 0.0)
-    return float(np.sqrt(below[kept - 1]) * np.sqrt(below[kept])) if kept < len(below) else 0.0
-
-
-def _latest_iteration(method: Iteration, kind: Kind, low: float, high: float) -> float:
-    """Return the iteration with the gain of ridge, or the best stop of the flow if it is later."""
-    centre = search.stop_with_gain(method)
-    if method.universal_guarantee or kind == "paper":
-        return centre
-    # hardly damped oscillations end long after the gain has reached that of ridge
-    return max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
-
-
-def _best_match(method: Filter, stop: float, kind: Kind, low: float, high: float) -> Match:
+def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: float) -> float:
     """Return the penalty for which this stop has the best guarantee."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     s = search.worst_places(method, stop, low, high)
-    table = np.array([s, method.gain(s, stop)])
-    logs = LOG_FACTORS - float(np.log(search.gain_at(method, stop)))
-    first = _ratios(logs[:, None], table[:, ::FIRST_LOOK], kind).max(axis=1)
-    start = int(np.argmin(first))
-    place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
-    # every round of an iteration repeats its run
-    # each round looks up to a hundred times closer at the worst eigenvalues
+    gain = method.gain(s, stop)
+    logs = np.log(np.geomspace(1e-3, 1e3, 80) / search.gain_at(method, stop))
+
+    def ratios(log_penalty: ArrayLike) -> Array:
+        penalty = np.exp(log_penalty)[..., None]
+        distance = (gain * (penalty + s) - 1) ** 2
+        return np.asarray(distance if kind == "parameter" else 1 + s / penalty * distance)
+
+    def worst(log_penalty: Array) -> Array:
+        return np.asarray(ratios(log_penalty).max(axis=-1))
+
+    place = search.lowest(worst, logs, 1, 12)[0]
+    # The worst eigenvalue may lie between those of the grid: each round looks up to a hundred times
+    # closer. Every round of an iteration repeats its run, so that it has one only.
     runs_steps = isinstance(method, Iteration) and method.runs_steps
     for _ in range(1 if runs_steps else 2):
-        # the worst eigenvalue may lie between those of the grid
-        closer = search.around_peaks(table[0], _ratios(place, table, kind))
-        table = np.hstack([table, [closer, method.gain(closer, stop)]])
-        table = table[:, np.argsort(table[0])]
-        place = search.lowest_kink(partial(_look, table=table, kind=kind), logs, start)
-    return Match(float(np.exp(place)), _look(place, table, kind).height)
-
-
-def _look(log_penalty: float, table: Array, kind: Kind) -> search.Look:
-    """Return the largest ratio to ridge with this penalty, and its slope."""
-    ratios = _ratios(log_penalty, table, kind)
-    worst = int(np.argmax(ratios))
-    s, gain = table[:, worst]
-    penalty = np.exp(log_penalty)
-    slope = s * (penalty * gain**2 - (1 - s * gain) ** 2 / penalty)
-    if kind == "parameter":
-        slope = 2 * penalty * gain * (gain * (penalty + s) - 1)
-    return search.Look(float(ratios[worst]), log_penalty, float(slope))
-
-
-def _ratios(log_penalty: ArrayLike, table: Array, kind: Kind) -> Array:
-    """Return the ratio to ridge with this penalty at every eigenvalue."""
-    s, gain = table
-    penalty = np.exp(log_penalty)
-    distance = np.asarray((gain * (penalty + s) - 1) ** 2)
-    return distance if kind == "parameter" else 1 + s / penalty * distance
+        closer = search.around_peaks(s, ratios(place))
+        s = np.append(s, closer)
+        order = np.argsort(s)
+        s = s[order]
+        gain = np.append(gain, method.gain(closer, stop))[order]
+        place = search.lowest(worst, place + np.linspace(-0.2, 0.2, 5), 1, 12)[0]
+    return float(np.exp(place))

@@ -1,18 +1,8 @@
 r"""The eigenvalues of XᵀX/n as n and p grow together, for rows of any covariance.
 
-Let w be the share of the eigenvalue τ of the population covariance Σ, and c = p/n. The companion
-transform v(z), written as :math:`v = -1/u`, solves
-
-.. math:: z = u + c\,u\sum_j \frac{w_j\tau_j}{u - \tau_j},
-    \qquad (\hat\Sigma - z)^{-1} \simeq -\frac{u}{z}\,(u - \Sigma)^{-1}.
-
-On the real line, with :math:`u = a + ib`, the imaginary part of this equation is
-
-.. math:: c\sum_j \frac{w_j\tau_j^2}{(a - \tau_j)^2 + b^2} = 1,
-
-which falls with b. So each a has at most one b, found without a search in the complex plane, and a
-runs over the *bands*: the intervals on which the sum at b = 0 exceeds one. All other quantities are
-sums of terms of one sign. The eigenvalue is :math:`x = c|u|^2\sum_j w_j\tau_j/|u - \tau_j|^2`.
+With v = -1/u the companion transform, :math:`z = u + cu\sum_j w_j\tau_j/(u - \tau_j)`. On the real
+line, :math:`u = a + ib`, its imaginary part says :math:`c\sum_j w_j\tau_j^2/|u-\tau_j|^2 = 1`,
+which falls with b: each a of a *band*, where the sum exceeds one at b = 0, has one b.
 """
 
 from __future__ import annotations
@@ -26,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from stoptime.methods.base import Complex
-from stoptime.support.arrays import EPS, TINY, Array
+from stoptime.support.arrays import EPS, TINY, Array, slices
 
 PANEL_NODES = 16  # of the Gauss rule on each panel
 MOST_PAIRED_NODES = 5000  # of an integral over two eigenvalues: its table has 200 MB
@@ -34,7 +24,7 @@ POPULATION_ENTRIES = 2**20  # of one table, nodes by population eigenvalues
 
 
 class Points(NamedTuple):
-    """Points of the support: the eigenvalue x, u, dx/da and du/dx."""
+    """Points of the support: the eigenvalue x = c|u|² Σ wτ/|u - τ|², u, dx/da and du/dx."""
 
     x: Array
     u: Complex
@@ -157,8 +147,8 @@ class Population:
 
     def points(self, a: Array) -> Points:
         """Return the points of the support at points a of the bands."""
-        rows = max(1, POPULATION_ENTRIES // max(1, len(self.positive[0])))
-        blocks = [self._points(a[i : i + rows]) for i in range(0, max(1, len(a)), rows)]
+        rows = POPULATION_ENTRIES // max(1, len(self.positive[0]))
+        blocks = [self._points(a[part]) for part in slices(max(1, len(a)), rows)]
         return Points(*(np.concatenate(one) for one in zip(*blocks, strict=True)))
 
     def _points(self, a: Array) -> Points:
@@ -175,9 +165,8 @@ class Population:
 
     def summed(self, term: Callable[[Complex, Array], Complex], u: Complex, w: Array) -> Complex:
         """Return the sum over the eigenvalues of w·term(u, τ), one for each u."""
-        rows = max(1, POPULATION_ENTRIES // len(self.eigenvalues))
-        blocks = [u[i : i + rows, None] for i in range(0, len(u), rows)]
-        parts = [term(one, self.eigenvalues) @ (self.shares * w) for one in blocks]
+        blocks = slices(len(u), POPULATION_ENTRIES // len(self.eigenvalues))
+        parts = [term(u[one, None], self.eigenvalues) @ (self.shares * w) for one in blocks]
         return np.concatenate([np.empty(0), *parts])
 
     def density(self, points: Points, w: Array) -> Array:

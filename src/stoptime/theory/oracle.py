@@ -82,10 +82,15 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
         return np.asarray(fit + np.log1p(atoms / penalty) @ weights)
 
     gain = np.inf if spectrum.accuracy.complete else spectrum.accuracy.gain
-    resolved = bool(np.isinf(gain))
-    grid = _log_penalties(s, gain)
+    with np.errstate(divide="ignore"):
+        # a penalty so far below the smallest eigenvalue means no noise at all
+        first = np.log(s[0]) + np.log(1e-18) if np.isinf(gain) else -np.log(gain)
+    # a penalty so far above the largest eigenvalue means no signal at all; others overflow
+    first, last = np.clip([first, np.log(s[-1]) + np.log(1e6)], -700.0, 700.0)
+    # six points in each decade; none where the Krylov space has not converged for any gain
+    grid = np.linspace(first, last, int(6 * max(0.0, (last - first) / np.log(10))))
     best = int(np.argmin(deviance(grid))) if grid.size else 0
-    if best == 0 and not resolved:
+    if best == 0 and np.isfinite(gain):
         raise UnresolvedError(
             "Noise and signal cannot be separated: the Krylov space has converged only up to a "
             f"gain of {gain:.3g}. Decompose with a larger max_gain, or give the stop or "
@@ -99,20 +104,6 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     penalty = np.exp(found.x)
     scale = spectrum.n_observations / observations
     return _oracle(spectrum, power * noise_share(penalty) * scale, float(penalty))
-
-
-def _log_penalties(s: Floats, reach: float) -> Floats:
-    """Return logarithms of penalties from no noise, or from 1/reach, to no signal."""
-    with np.errstate(divide="ignore"):
-        # a penalty so far below the smallest eigenvalue means no noise at all
-        lowest = np.log(s[0]) + np.log(1e-18) if np.isinf(reach) else -np.log(reach)
-    # a penalty so far above the largest eigenvalue means no signal at all
-    highest = np.log(s[-1]) + np.log(1e6)
-    # penalties outside, or their reciprocals, overflow
-    lowest, highest = np.clip([lowest, highest], -700.0, 700.0)
-    # the range is empty where the Krylov space has not converged for any gain
-    decades = max(0.0, (highest - lowest) / np.log(10))
-    return np.linspace(lowest, highest, int(6 * decades))
 
 
 def _oracle(spectrum: Spectrum, noise: Floats, penalty: float) -> Oracle:

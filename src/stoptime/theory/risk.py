@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,15 +17,20 @@ from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
-from stoptime.support.arrays import Array, slices
+from stoptime.support.arrays import Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory import search
-from stoptime.theory.signals import PowerSignal, Target, check_target, coordinates_of
+from stoptime.theory.signals import (
+    PowerSignal,
+    Target,
+    coordinates_of,
+    squared_coordinates,
+    target_weights,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STOP_RANGE = 1e4  # the search covers stops within this factor of the one with the gain of ridge
 FILTER_ENTRIES = 2**20  # of one table of filters, eigenvalues by stops
 
 
@@ -40,56 +45,39 @@ class RiskModel:
 
     def evaluate(self, stops: Array) -> tuple[Array, Array]:
         """Return bias and variance at the stops; tables of filters have a bounded size."""
-        height = max(1, FILTER_ENTRIES // max(1, len(self.eigenvalues)))
-        tables = self.method.filters(self.eigenvalues, stops, height)
-        parts = [np.empty((2, 0)), *(self._summed(g, gain) for g, gain in tables)]
-        bias, variance = np.concatenate(parts, axis=1)
+        s = self.eigenvalues
+        live = s > 0
+        found = [np.empty((2, 0))]
+        for g, gain in self.method.filters(s, stops, max(1, FILTER_ENTRIES // max(1, len(s)))):
+            # multiply by √s before squaring: s φ² would underflow for small s
+            noise = gain[live] * np.sqrt(s[live, None])
+            if self.bias_weight.ndim == 2:
+                bias = np.einsum("it,it->t", g, self.bias_weight @ g)
+            else:
+                bias = self.bias_weight @ g**2
+            found.append(np.stack([bias, self.variance_weight[live] @ noise**2]))
+        bias, variance = np.concatenate(found, axis=1)
         return bias, variance
-
-    def _summed(self, g: Array, gain: Array) -> Array:
-        live = self.eigenvalues > 0
-        # multiply by √s before squaring: s φ² would underflow for small s
-        noise = gain[live] * np.sqrt(self.eigenvalues[live, None])
-        if self.bias_weight.ndim == 2:
-            bias = np.einsum("it,it->t", g, self.bias_weight @ g)
-        else:
-            bias = self.bias_weight @ g**2
-        return np.stack([bias, self.variance_weight[live] @ noise**2])
 
     def total(self, stops: Array) -> Array:
         """Return bias plus variance at stops of any shape."""
-        s = self.eigenvalues
-        noisy = s.min(initial=np.inf) > 0 and self.variance_weight.all()
-        if self.method.whole_stops or not (noisy and s.size and stops.size):
-            return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
-        # where there is noise, the digits that g = 1 - sφ loses are lost beside the variance: the
-        # gain alone takes half of the time
-        parts = slices(stops.size, max(1, FILTER_ENTRIES // len(s)))
-        gains = (self.method.gain(s[:, None], stops.ravel()[part]) for part in parts)
-        found = [self._summed(1 - s[:, None] * gain, gain).sum(axis=0) for gain in gains]
-        return np.concatenate(found).reshape(stops.shape)
+        return np.add(*self.evaluate(stops.ravel())).reshape(stops.shape)
 
     def minimum(self, first: float, last: float) -> tuple[float, float]:
         """Return the stop in [first, last] with the least risk, and that risk."""
         if not self.method.whole_stops:
-            return self.lowest_near(self.grid(first, last))
+            # The risk may oscillate: the deepest of its dips are refined. No dip is deeper between
+            # stops of the grid by more than a tenth of the least risk.
+            return search.lowest(self.total, self.grid(first, last), 40, 8, 0.1)
         last = last if np.isinf(last) else float(np.floor(last))
-        return self.lowest_near(np.minimum(np.ceil(self.grid(np.ceil(first), last)), last))
-
-    def lowest_near(self, stops: Array, zooms: int = 8) -> tuple[float, float]:
-        """Return the stop with the least risk near some stops that show all dips, and that risk."""
-        if self.method.whole_stops:
-            finite = stops[np.isfinite(stops)]
-            most = FILTER_ENTRIES // max(1, len(self.eigenvalues))
-            runs = isinstance(self.method, Iteration) and self.method.runs_steps
-            if finite.size and runs and np.ptp(finite) < most:
-                # One run passes every iteration on its way; looking closer would repeat it. With
-                # many eigenvalues, evaluating them all would cost more than the run.
-                stops = np.append(stops, np.arange(finite.min(), finite.max()))
-            return search.lowest_whole(self.total, np.unique(stops), 8, zooms)
-        # the risk may oscillate: the deepest of its dips are refined
-        # no dip is deeper between the stops by more than a tenth of the least risk
-        return search.lowest(self.total, stops, 40, zooms, 0.1)
+        stops = np.minimum(np.ceil(self.grid(np.ceil(first), last)), last)
+        finite = stops[np.isfinite(stops)]
+        runs = isinstance(self.method, Iteration) and self.method.runs_steps
+        if finite.size and runs and np.ptp(finite) < FILTER_ENTRIES // len(self.eigenvalues):
+            # One run passes every iteration on its way; looking closer would repeat it. With
+            # many eigenvalues, evaluating them all would cost more than the run.
+            stops = np.append(stops, np.arange(finite.min(), finite.max()))
+        return search.lowest_whole(self.total, np.unique(stops), most_dips=8)
 
     def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
@@ -209,10 +197,11 @@ def risk(
     >>> float(curve.bias[0]), float(curve.variance[0])
     (2.0, 0.0)
     """
-    a = coordinates_of(signal, list_of_eigenvalues(eigenvalues))
+    s = list_of_eigenvalues(eigenvalues)
+    a = coordinates_of(signal, s)
+    # with a covariance, the bias of fixed coefficients has a term for each pair of directions
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
-    model = _model(method, eigenvalues, weight, noise, n_samples, target, covariance)
-    return curve_of(model, stops)
+    return curve_of(_model(method, s, weight, noise, n_samples, target, covariance), stops)
 
 
 def bayes_risk(
@@ -239,10 +228,9 @@ def bayes_risk(
     >>> round(bayes_risk("ridge", [0.1, 100], **known).best, 6)  # 1/λ* = r²n/(σ²p)
     10.0
     """
-    p = np.size(eigenvalues)
-    weight = np.full(p, float(nonnegative("signal", signal)) / max(p, 1))
-    model = _model(method, eigenvalues, weight, noise, n_samples, target, covariance)
-    return curve_of(model, stops)
+    s = list_of_eigenvalues(eigenvalues)
+    weight = squared_coordinates(float(nonnegative("signal", signal)), s)
+    return curve_of(_model(method, s, weight, noise, n_samples, target, covariance), stops)
 
 
 def inflation(
@@ -258,13 +246,11 @@ def inflation(
 
     .. math:: \min_t R(t) \Big/ \min_\lambda R_{\mathrm{ridge}}(\lambda)
 
-    A number is the ``signal`` r² of :func:`bayes_risk`. The best ridge then has the risk
-    :math:`\frac{\sigma^2}{n}\sum_i\frac{\alpha}{\alpha s_i + 1}` with
-    :math:`\alpha = r^2 n/(\sigma^2 p)`, no method has less, and the ratio is at most
-    ``stoptime.bounds.risk_inflation(method, adaptive=True).upper``. Coordinates, or
-    :func:`stoptime.power_signal`, are those of :func:`risk`; for such a fixed signal the ratio is
-    below one where ridge loses. An iteration is replaced by its flow where a number as the signal
-    asks for very many steps. Noise and signal must be positive.
+    A number is the ``signal`` r² of :func:`bayes_risk`. No method then has less risk than the best
+    ridge, and the ratio is at most ``stoptime.bounds.risk_inflation(method, adaptive=True).upper``.
+    Coordinates, or :func:`stoptime.power_signal`, are those of :func:`risk`; for such a fixed
+    signal the ratio is below one where ridge loses. An iteration is replaced by its flow where the
+    best penalty asks for very many steps. Noise and signal must be positive.
 
     Examples
     --------
@@ -274,73 +260,45 @@ def inflation(
     """
     s = list_of_eigenvalues(eigenvalues)
     positive_number("noise", noise)
-    check_target(target)
-    tuned = as_filter(get_method(method)).tuned_to(s)
-    if not isinstance(signal, PowerSignal) and np.ndim(signal) == 0:
-        r2 = positive_number("signal", signal)
-        return _bayes_inflation(tuned, s, r2, noise, n_samples, target)
-    squares = coordinates_of(signal, s) ** 2
+    squares = squared_coordinates(signal, s)
     if not squares.any():
         raise ValueError("signal must have a coordinate other than zero; got none.")
-    ridge, model = (
-        _model(one, s, squares, noise, n_samples, target, None) for one in (Ridge(), tuned)
-    )
-    best = ridge.minimum(0.0, np.inf)
-    stop, least = best if isinstance(tuned, Ridge) else model.minimum(0.0, np.inf)
-    return Inflation(least / best[1], stop)
-
-
-def _bayes_inflation(
-    tuned: Filter, s: Array, r2: float, noise: float, n_samples: float, target: Target
-) -> Inflation:
-    """Return the ratio for a signal that is the same in all directions: its best ridge is known."""
-    n = positive_number("n_samples", n_samples)
-    alpha = r2 * n / (noise * s.size)
+    tuned = as_filter(get_method(method)).tuned_to(s)
+    model = _model(tuned, s, squares, noise, n_samples, target, None)
     # equal eigenvalues, such as the zeros of a wide design, are evaluated once
-    distinct, found = np.unique(s, return_counts=True)
-    counts = found.astype(np.float64)
-    if target == "prediction":
-        counts *= distinct
-    oracle = noise / n * float(counts @ (alpha / (alpha * distinct + 1)))
-    if isinstance(tuned, Ridge):
-        return Inflation(1.0, alpha)
-    searched, first, last = tuned, 0.0, np.inf
-    if not isinstance(tuned, SpectralCutoff):
+    distinct, place = np.unique(s, return_inverse=True)
+    weights = (model.bias_weight, model.variance_weight)
+    sums = [np.asarray(np.bincount(place, one), np.float64) for one in weights]
+    gain, oracle = RiskModel(Ridge(), distinct, *sums).minimum(0.0, np.inf)
+    searched: Filter = tuned
+    if 0 < gain < np.inf and not isinstance(tuned, SpectralCutoff):
         # the best stop may be later than the one with the gain of ridge, though rarely four times
-        searched, latest = search.affordable(tuned, 4 * search.stop_with_gain(tuned, alpha))
-        centre = float(latest) / 4
-        first = centre / STOP_RANGE
-        last = min(centre * STOP_RANGE, searched.horizon)
-    model = RiskModel(searched, distinct, r2 / s.size * counts, noise / n * counts)
-    stops = np.array([0.0, model.minimum(first, last)[0], np.inf])
-    totals = model.total(stops)
-    best = int(np.argmin(totals))
+        searched, _ = search.affordable(tuned, 4 * search.stop_with_gain(tuned, gain))
+    stop, least = RiskModel(searched, distinct, *sums).minimum(0.0, np.inf)
     # a time of the flow is turned back into iterations
-    stop = stops[best] if searched is tuned else np.round(stops[best] / tuned.pace)
-    return Inflation(float(totals[best]) / oracle, float(stop))
+    stop = stop if searched is tuned else float(np.round(stop / tuned.pace))
+    return Inflation(least / oracle, stop)
 
 
 def _model(
     method: str | Method,
-    eigenvalues: ArrayLike,
+    s: Array,
     weight: Array,
     noise: float,
     n_samples: float,
     target: Target,
-    covariance: Any,
+    covariance: ArrayLike | None,
 ) -> RiskModel:
     """Return the model for a target, given the weights of the bias of the estimation error."""
-    s = list_of_eigenvalues(eigenvalues)
     level = nonnegative("noise", noise) / positive_number("n_samples", n_samples)
-    check_target(target)
-    if covariance is not None and target == "prediction":
-        raise ValueError('Give either covariance (new rows) or target="prediction" (in-sample).')
-    error = np.ones(len(s)) if target == "estimation" else s
+    error = target_weights(target, s)
+    pairs = error
     if covariance is not None:
-        C = _checked_covariance(covariance, len(s))
-        error = np.diagonal(C)
-    # with a covariance, the bias of fixed coefficients has a term for each pair of directions
-    bias = weight * (C if weight.ndim == 2 else error)
+        if target == "prediction":
+            raise ValueError('Give a covariance (new rows) or target="prediction", not both.')
+        pairs = _checked_covariance(covariance, len(s))
+        error = np.diagonal(pairs)
+    bias = weight * (pairs if weight.ndim == 2 else error)
     return RiskModel(as_filter(get_method(method)).tuned_to(s), s, bias, level * error)
 
 

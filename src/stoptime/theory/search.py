@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +21,6 @@ ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
 RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them, at most
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
-PHASE_STEP = 1e-5
-KINK_TOLERANCE = 1e-11  # relative height that a further cut could gain
-
-
-class Look(NamedTuple):
-    """The height of a curve at a point, and its slope; lower ones come first."""
-
-    height: float
-    point: float
-    slope: float
 
 
 def dips(heights: Array) -> NDArray[np.intp]:
@@ -174,16 +164,16 @@ def highest_peak(
     return found, -depth
 
 
-def worst_places(method: Filter, stop: float | Array, low: float, high: float) -> Array:
-    """Return a grid of x in [low, high], with a column for every stop if the range is infinite."""
+def worst_places(method: Filter, stops: float | Array, low: float, high: float) -> Array:
+    """Return a grid of x in [low, high] that shows all peaks, along an axis before the stops."""
     if np.isfinite(high):
-        radians = (method.pace * np.max(stop)) ** (method.time_power / 2) * np.sqrt(high)
+        radians = (method.pace * np.max(stops)) ** (method.time_power / 2) * np.sqrt(high)
         # thirty points for each radian of the phase that the largest eigenvalue has reached
-        return eigenvalue_grid(low, high, 30.0 * radians)
+        return eigenvalue_grid(low, high, 30.0 * radians).reshape((-1,) + (1,) * np.ndim(stops))
     # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
     unit = stop_with_gain(method) / np.sqrt(8) if method.time_power == 2 else 1.0
-    phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stop))
-    return np.asarray((phases * max(unit, 1.0) / stop) ** method.time_power)
+    phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stops))
+    return np.asarray((phases * max(unit, 1.0) / stops) ** method.time_power)
 
 
 def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tuple[float, float]:
@@ -193,9 +183,9 @@ def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tup
     x = eigenvalue_grid(max(low, 1e-9 * high), high)
     root = np.sqrt(x)
     time = method.pace * stop
-    ahead = PHASE_STEP / root
+    ahead = 1e-5 / root
     g = flow.shrinkage(x, time)
-    slope = (flow.shrinkage(x, time + ahead) - flow.shrinkage(x, time - ahead)) / (2 * PHASE_STEP)
+    slope = (flow.shrinkage(x, time + ahead) - flow.shrinkage(x, time - ahead)) / 2e-5
     # the amplitude of an iterate with steps up to 1/L exceeds that of its flow by less
     size = 1.2 * np.hypot(g, slope)
     # k steps of phase ω are off by about kω³/24 in the end, and the first one by ω/2, which moves a
@@ -219,54 +209,13 @@ def around_peaks(x: Array, heights: Array) -> Array:
     return np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1].ravel()
 
 
-def lowest_kink(look: Callable[[float], Look], grid: Array, place: int) -> float:
-    """Return where a maximum of smooth curves is lowest, near a place of the grid."""
-    near = far = look(float(grid[place]))
-    ahead = 1 if near.slope < 0 else -1
-    # go downhill until the slope changes its sign
-    while 0 <= place + ahead < len(grid) and far.slope * ahead < 0 and far.height <= near.height:
-        place += ahead
-        near, far = far, look(float(grid[place]))
-    left, right = (near, far) if ahead > 0 else (far, near)
-    if left.slope < 0 < right.slope:
-        found = _between_tangents(look, left, right)
-        if found <= min(left, right):
-            return found.point
-    # There are several dips, or none: a search without slopes ends in one of them, or at an end.
-    place -= 0 if far.height < near.height else ahead
-    bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-    return min(left, right, look(lowest_between(lambda x: look(x).height, *bounds))).point
-
-
 def lowest_between(
-    curve: Callable[[float], float], left: float, right: float, width: float = KINK_TOLERANCE
+    curve: Callable[[float], float], left: float, right: float, width: float = 1e-11
 ) -> float:
     """Return the lowest point of a curve, or one of several, without slopes, to a width."""
     options = {"xatol": width}
     found = minimize_scalar(curve, bounds=(left, right), method="bounded", options=options)
     return float(found.x)
-
-
-def _between_tangents(look: Callable[[float], Look], left: Look, right: Look) -> Look:
-    """Return the lowest point of a curve that falls on the left and rises on the right."""
-    for cut in range(60):
-        width = right.point - left.point
-        turn = right.slope - left.slope
-        # Two curves cross at a kink, near the point where the tangents meet. One curve alone is
-        # lowest where its slope is zero, near the point where a line through both slopes is.
-        ahead = (left.height - right.height + right.slope * width) / turn
-        promise = min(left.height, right.height) - (left.height + left.slope * ahead)
-        done = width <= KINK_TOLERANCE or 0 <= promise <= KINK_TOLERANCE * abs(left.height)
-        if done or cut % 2:
-            ahead = -left.slope * width / turn
-        elif promise < 0:
-            # the curve is not above its tangents, so that they say nothing
-            ahead = width / 2
-        found = look(left.point + float(np.clip(ahead, 0.001 * width, 0.999 * width)))
-        if done:
-            break
-        left, right = (left, found) if found.slope > 0 else (found, right)
-    return min(left, right, found)
 
 
 def eigenvalue_grid(low: float, high: float, wanted: float = RANGE_POINTS) -> Array:

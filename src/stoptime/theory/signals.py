@@ -1,23 +1,4 @@
-r"""Signals that lean towards the leading directions, and the rates at which methods learn them.
-
-Let the eigenvalues fall like :math:`i^{-a}` and the squared coordinates of the signal like
-:math:`i^{-b}`. A stop learns the first k directions: the penalty equivalent to it is
-:math:`\lambda \sim k^{-a}`. The directions after them leave the prediction bias
-:math:`\sum_{i>k} i^{-a-b} \sim k^{1-a-b}`. In the first ones a method of qualification q still has
-:math:`g \sim (\lambda/s)^q`, which leaves
-:math:`\sum_{i\le k} i^{-a-b} (i/k)^{2qa} \sim k^{-\min(a+b-1,\,2qa)}`. The variance is
-:math:`k\sigma^2/n`. With :math:`m = \min(a+b-1,\,2qa)` both are equal where
-:math:`k \sim n^{1/(m+1)}`, and the least risk falls like
-
-.. math:: n^{-m/(m+1)}, \qquad\text{for estimation}\quad
-    n^{-m/(m+1+a)} \quad\text{with}\quad m = \min(b-1,\,2qa),
-
-because the bias then lacks the factor :math:`i^{-a}`, and a learned direction has the variance
-:math:`\sigma^2/(ns)`. Where 2qa is the smaller one, the method *saturates*: in prediction ridge,
-with q = 1, does so for b > a + 1, and no penalty makes up for it. In directions that are not yet
-learned the gain is about 1/λ. Their variance sums to the same order if a > 1/2, or a > 1 for
-estimation.
-"""
+"""Signals by their coordinates in the eigenbasis, and the rates at which methods learn them."""
 
 from __future__ import annotations
 
@@ -58,8 +39,7 @@ def power_signal(decay: float) -> PowerSignal:
     r"""Return the signal with squared coordinates :math:`(v_i^T\beta_0)^2 = i^{-b}`.
 
     The direction i = 1 has the largest eigenvalue. The ``decay`` is the b: 0 is the same size in
-    all directions, and a larger b leans more towards the leading ones. It is a ``signal`` of
-    :func:`stoptime.risk` and of :func:`stoptime.inflation`.
+    all directions, and a larger b leans more towards the leading ones.
 
     Examples
     --------
@@ -84,10 +64,19 @@ def coordinates_of(signal: ArrayLike | PowerSignal, eigenvalues: Array) -> Array
     return a
 
 
-def check_target(target: Target) -> None:
-    """Raise a ValueError unless this is one of the two risks."""
+def squared_coordinates(signal: ArrayLike | PowerSignal, eigenvalues: Array) -> Array:
+    """Return the squares of the coordinates; one number is spread evenly over all of them."""
+    if isinstance(signal, PowerSignal) or np.ndim(signal):
+        return coordinates_of(signal, eigenvalues) ** 2
+    r2 = float(nonnegative("signal", signal))
+    return np.full(len(eigenvalues), r2 / max(len(eigenvalues), 1))
+
+
+def target_weights(target: Target, eigenvalues: Array) -> Array:
+    """Return the weight of every direction in the risk of this target."""
     if target not in {"estimation", "prediction"}:
         raise ValueError(f'target must be "estimation" or "prediction"; got {target!r}.')
+    return eigenvalues if target == "prediction" else np.ones_like(eigenvalues)
 
 
 def risk_exponent(
@@ -108,10 +97,10 @@ def risk_exponent(
     Parameters
     ----------
     method : Method or str
-        A method that knows its qualification: 1 for ridge, q for ridge iterated q times, infinite
-        for gradient flow, the critically damped flow and spectral cut-off, r/4 for accelerated flow
-        of friction r, and ν for the ν-method. The last two oscillate: this is the rate of their
-        envelope, and a stop at which the leading directions pass zero may do better.
+        A method that knows its qualification: 1 for ridge, q for ridge iterated q times, r/4 for
+        accelerated flow of friction r, ν for the ν-method, and infinite for gradient flow, the
+        critically damped flow and spectral cut-off. Where it oscillates, the rate is that of its
+        envelope.
     eigenvalue_decay, signal_decay : float
         The a, above 1/2, and the b, with a + b above 1. For estimation both exceed 1.
     target : {"prediction", "estimation"}, default="prediction"
@@ -123,7 +112,7 @@ def risk_exponent(
     >>> risk_exponent("gradient-flow", **known), round(risk_exponent("ridge", **known), 3)
     (-0.8, -0.667)
     """
-    check_target(target)
+    target_weights(target, np.empty(0))
     least = 0.5 if target == "prediction" else 1.0
     a = positive_number("eigenvalue_decay", eigenvalue_decay, low=least)
     b = float(nonnegative("signal_decay", signal_decay))

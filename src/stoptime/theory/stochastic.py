@@ -10,49 +10,41 @@ with batches B of b rows, momentum μ and weight decay w as in ``torch.optim.SGD
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall
-from stoptime.methods.recurrence import MOST_ITERATIONS
+from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients
 from stoptime.spectrum.decompose import decompose
+from stoptime.support import checks
 from stoptime.support.arrays import Array
-from stoptime.support.progress import progress_shown
-
-from stoptime.support.checks import (  # isort: skip
-    fraction_below_one, list_of_stops, nonnegative, positive_number, whole_number,
-)  # fmt: skip
-from stoptime.theory.fluctuations import RowSource, Source, SpectrumSource, State
+from stoptime.support.progress import progress, progress_shown
 from stoptime.theory.risk import list_of_eigenvalues
-from stoptime.theory.signals import Target, check_target, coordinates_of
+from stoptime.theory.signals import Target, squared_coordinates, target_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments", "risk"]
 
+Moves = Callable[[int], Coefficients]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
-    """Mean and covariance of random iterates at many stops.
+    """Mean, of shape (n_stops, n_features), and covariance of random iterates at many stops.
 
-    Attributes
-    ----------
-    stops : array of shape (n_stops,)
-        Numbers of steps.
-    mean : array of shape (n_stops, n_features)
-        Expected coefficients.
-    train_error : array of shape (n_stops,)
-        Expected training error, E‖y - Xβ‖²/n.
-    gram : array of shape (n_features, n_features)
-        XᵀX/n.
-    basis, spread : arrays of shape (n_features, rank) and (n_stops, rank, rank)
-        The covariance in a basis of the row space; see :attr:`covariance`.
+    ``train_error`` is E‖y - Xβ‖²/n at every stop and ``gram`` is XᵀX/n. The covariance is stored as
+    ``spread`` in a ``basis`` of the row space.
     """
 
     stops: Array
@@ -76,74 +68,13 @@ class Moments:
         weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
         if weight.shape != self.gram.shape:
             raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
-        distance = self.mean - _one_per_column("coef", coef, len(self.gram))
+        distance = self.mean - _one_per_column(coef, len(self.gram))
         bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
         inner = self.basis.T @ weight @ self.basis
         return np.asarray(bias + np.einsum("tij,ji->t", self.spread, inner))
 
     def __repr__(self) -> str:
-        stops = f"{self.stops[0]:.4g} to {self.stops[-1]:.4g}" if len(self.stops) else "- to -"
-        return f"Moments({len(self.stops)} stops from {stops}, {len(self.gram)} features)"
-
-
-def moments(
-    X: ArrayLike,
-    y: ArrayLike,
-    step: float,
-    batch_size: float,
-    stops: ArrayLike,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    *,
-    verbose: bool = False,
-) -> Moments:
-    r"""Return the exact mean and covariance of the iterates, given the data.
-
-    .. math:: E\beta_k \text{ is the iterate of the full gradient}, \qquad
-        V_{k+1} = (I - \varepsilon H)V_k(I - \varepsilon H) + \varepsilon^2 N(V_k)
-
-    (without momentum) with N the covariance of the gradient of a batch, which depends on every row.
-    A step costs about 4np² operations. Batches are drawn with replacement.
-
-    Parameters
-    ----------
-    X, y : array-like of shape (n, p) and (n,)
-        The data, as they are: nothing is centred.
-    step, batch_size : float, and int or inf
-        Step ε and rows of a batch; ``inf`` is the full gradient. A step for which the mean square
-        of the iterates diverges is refused, and the largest one is told.
-    stops : array-like of shape (n_stops,)
-        Numbers of steps. The covariance at every stop has p² numbers.
-    momentum, weight_decay : float
-        As in ``torch.optim.SGD``, for the loss ‖y - Xβ‖²/(2n).
-    verbose : bool, default=False
-        Whether to show progress where it takes more than a few seconds.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((50, 3))
-    >>> found = moments(X, X @ [1, 2, 0] + rng.standard_normal(50), 0.1, 5, [10, 100])
-    >>> found.train_error.round(3)
-    array([1.551, 0.891])
-
-    See Paquette, Lee, Pedregosa, Paquette (2021), SGD in the large, for the limit of large p.
-    """
-    rows, s, z, basis = _rotated(X, y)
-    coef = z / s
-    residuals = np.asarray(y, dtype=np.float64) - rows @ coef
-    outside = float(np.mean(residuals**2))
-    source = RowSource(s, coef**2, outside, 0.0, len(rows), rows, residuals, coef)
-    run, found = _states(source, step, batch_size, stops, momentum, weight_decay)
-    mean = np.empty((len(found), len(basis)))
-    spread = np.empty((len(found), len(s), len(s)))
-    losses = np.empty(len(found))
-    with progress_shown(verbose):
-        for place, state in enumerate(run):
-            mean[place] = basis @ (state.gain * z)
-            spread[place] = state.covariance
-            losses[place] = source.loss(state)
-    return Moments(found, mean, losses, (basis * s) @ basis.T, basis, spread)
+        return f"Moments({len(self.stops)} stops, {len(self.gram)} features)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,6 +123,61 @@ class BatchRisk:
         return f"BatchRisk({len(self.stops)} stops, {least})"
 
 
+def moments(
+    X: ArrayLike,
+    y: ArrayLike,
+    step: float,
+    batch_size: float,
+    stops: ArrayLike,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    *,
+    verbose: bool = False,
+) -> Moments:
+    r"""Return the exact mean and covariance of the iterates, given the data.
+
+    .. math:: E\beta_k \text{ is the iterate of the full gradient}, \qquad
+        V_{k+1} = (I - \varepsilon H)V_k(I - \varepsilon H) + \varepsilon^2 N(V_k)
+
+    (without momentum) with N the covariance of the gradient of a batch, which depends on every row.
+    A step costs about 4np² operations. Batches are drawn with replacement.
+
+    Parameters
+    ----------
+    X, y : array-like of shape (n, p) and (n,)
+        The data, as they are: nothing is centred.
+    step, batch_size : float, and int or inf
+        Step ε, refused where the iterates diverge, and rows of a batch; ``inf`` is all rows.
+    stops : array-like of shape (n_stops,)
+        Numbers of steps. The covariance at every stop has p² numbers.
+    momentum, weight_decay : float
+        As in ``torch.optim.SGD``, for the loss ‖y - Xβ‖²/(2n).
+    verbose : bool, default=False
+        Whether to show progress where it takes more than a few seconds.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 3))
+    >>> found = moments(X, X @ [1, 2, 0] + rng.standard_normal(50), 0.1, 5, [10, 100])
+    >>> found.train_error.round(3)
+    array([1.551, 0.891])
+    """
+    rows, response = check_X_y(X, y, dtype=np.float64)
+    source, basis = _row_source(rows, response)
+    found, run = _run(source, step, batch_size, stops, momentum, weight_decay)
+    mean = np.empty((len(found), len(basis)))
+    spread = np.empty((len(found), basis.shape[1], basis.shape[1]))
+    losses = np.empty(len(found))
+    s = source.eigenvalues
+    with progress_shown(verbose):
+        for place, state in enumerate(run):
+            mean[place] = basis @ (state.gain * s * source.coef)
+            spread[place] = state.covariance
+            losses[place] = source.loss(state)
+    return Moments(found, mean, losses, (basis * s) @ basis.T, basis, spread)
+
+
 def risk(
     X: ArrayLike,
     coef: ArrayLike,
@@ -216,17 +202,13 @@ def risk(
     >>> curve.cost.round(2)
     array([1.07, 1.42])
     """
-    given = check_array(X, dtype=np.float64)
-    beta = _one_per_column("coef", coef, given.shape[1])
-    level = float(nonnegative("noise", noise))
-    nothing = np.zeros(len(given))
-    rows, s, _, basis = _rotated(given, nothing)
-    signal = basis.T @ beta
-    source = RowSource(s, signal**2, 0.0, level, len(rows), rows, nothing, signal)
-    states = _states(source, step, batch_size, stops, momentum, weight_decay)
+    rows = check_array(X, dtype=np.float64)
+    beta = _one_per_column(coef, rows.shape[1])
+    source, basis = _row_source(rows, rows @ beta, float(checks.nonnegative("noise", noise)))
+    run = _run(source, step, batch_size, stops, momentum, weight_decay)
     # nothing is learned of coefficients outside the row space
-    unseen = max(float(beta @ beta - signal @ signal), 0.0)
-    return _assembled(source, *states, target, unseen)
+    signal = basis.T @ beta
+    return _assembled(source, *run, target, max(float(beta @ beta - signal @ signal), 0.0))
 
 
 def limit(
@@ -249,17 +231,10 @@ def limit(
     Here D is the variance that batches add in every direction, and δ the distance from least
     squares: every row is taken to have the average of xᵀVx. Summed over the steps, this is the
     Volterra equation for the loss ψ of Paquette, Lee, Pedregosa, Paquette (2021), SGD in the large,
-    and of Paquette, Paquette (2021), Dynamics of stochastic momentum methods, in discrete time. A
-    step costs O(p). :func:`risk` is exact for given rows.
+    in discrete time. A step costs O(p). :func:`risk` is exact for given rows.
 
-    Parameters
-    ----------
-    eigenvalues, noise, n_samples, target
-        As in :func:`stoptime.risk`.
-    stops, step, batch_size, momentum
-        As in :func:`moments`.
-    signal : array-like of shape (p,), or float
-        Coordinates vᵢᵀβ₀ of the coefficients, or r² = E‖β₀‖², spread evenly.
+    The ``signal`` is a list of coordinates vᵢᵀβ₀, or the number r² = E‖β₀‖², spread evenly. The
+    other parameters are those of :func:`moments` and :func:`stoptime.risk`.
 
     Examples
     --------
@@ -267,8 +242,16 @@ def limit(
     >>> limit(np.linspace(0.1, 2, 100), [10, 100], **known, batch_size=50).cost.round(2)
     array([1.35, 1.25])
     """
-    source = _spectrum_source(eigenvalues, signal, noise, n_samples)
-    return _assembled(source, *_states(source, step, batch_size, stops, momentum), target)
+    s = list_of_eigenvalues(eigenvalues)
+    rows = checks.positive_number("n_samples", n_samples)
+    level = float(checks.nonnegative("noise", noise))
+    if np.count_nonzero(s) > rows:
+        raise ValueError(
+            f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
+            "are given: raise n_samples."
+        )
+    source = SpectrumSource(s, squared_coordinates(signal, s), 0.0, level, rows)
+    return _assembled(source, *_run(source, step, batch_size, stops, momentum), target)
 
 
 def largest_step(
@@ -284,100 +267,293 @@ def largest_step(
     >>> round(largest_step(X, 5), 3), round(largest_step(X, np.inf), 3)
     (1.158, 1.541)
     """
-    given = check_array(X, dtype=np.float64)
-    nothing = np.zeros(len(given))
-    rows, s, z, _ = _rotated(given, nothing)
-    source = RowSource(s, z, 0.0, 0.0, len(rows), rows, nothing, z)
-    size = _batch(batch_size)
-    decay = float(nonnegative("weight_decay", weight_decay))
-    return source.largest_step(fraction_below_one("momentum", momentum), decay, size)
+    rows = check_array(X, dtype=np.float64)
+    source, _ = _row_source(rows, np.zeros(len(rows)))
+    return source.largest_step(*_checked(batch_size, momentum, weight_decay))
 
 
-def _rotated(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Array, Array]:
-    """Return the rows in the eigenbasis, the eigenvalues, the response there, and the basis."""
-    rows, response = check_X_y(X, y, dtype=np.float64)
+class State(NamedTuple):
+    """Gain φ of the mean, and covariance of the iterates, after k steps."""
+
+    gain: Array
+    covariance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Source(ABC):
+    r"""Where the randomness comes from: the rows in the eigenbasis, or their spectrum alone.
+
+    With the residuals e of the mean and the covariance V of the iterates, a gradient of b rows has
+    the covariance :math:`N = \frac1b[\frac1n\sum_i (x_i^TVx_i + e_i^2) x_ix_i^T - HVH - hh^T]`,
+    H = XᵀX/n and h = -Xᵀe/n. In the eigenbasis of H a step multiplies each entry of V by a number,
+    and adds ε²N. ``signal`` are the squared coordinates of the coefficients that fit the response,
+    ``outside`` the mean square of what they leave; ``noise`` is averaged over.
+    """
+
+    eigenvalues: Array
+    signal: Array
+    outside: float
+    noise: float
+    n_samples: float
+    whole: ClassVar[bool]
+    """Whether covariances are matrices, or their diagonals alone."""
+
+    @abstractmethod
+    def gradient_noise(self, state: State) -> Array:
+        """Return bN, the covariance of the gradient of one random row at this state."""
+
+    @abstractmethod
+    def growth(self, response: Array) -> float:
+        """Return the factor by which noise grows in a loop with this response of V to N."""
+
+    def loss(self, state: State) -> float:
+        """Return the expected training error, E‖y - Xβ‖²/n."""
+        s = self.eigenvalues
+        left = (1 - s * state.gain) ** 2
+        # directions with s = 0 have a part of one left, and no part in the fit
+        unfitted = 1 - (len(s) - left.sum()) / self.n_samples
+        fixed = s * self.signal @ left + self.outside + self.noise * unfitted
+        return float(fixed + s @ self.variances(state.covariance))
+
+    def variances(self, covariance: Array) -> Array:
+        """Return the variances of all directions."""
+        return np.diagonal(covariance) if self.whole else covariance
+
+    def _scaled(self, factors: Array) -> tuple[Array, Array]:
+        """Return factors of the rows and of the columns of a covariance."""
+        return (factors[:, None], factors[None, :]) if self.whole else (factors, factors)
+
+    def followed(
+        self, moves: Moves, step: float, decay: float, batch_size: float, stops: Array
+    ) -> Iterator[State]:
+        """Yield the states at the stops, in ascending order; ``moves`` defines the iteration."""
+        wanted = set(checks.iteration_numbers(stops).tolist())
+        run = self._steps(moves, self.eigenvalues + decay, step, batch_size)
+        for k, state in zip(
+            progress(range(max(wanted, default=0) + 1), "steps"), run, strict=False
+        ):
+            if k in wanted:
+                yield state
+
+    def _steps(
+        self, coefficients: Moves, rates: Array, step: float, batch_size: float
+    ) -> Iterator[State]:
+        """Yield the states of the iteration with these coefficients, from the first on."""
+        rows, columns = self._scaled(rates)
+        # covariances must stay symmetric to the last digit, because a difference from the transpose
+        # would grow: hence one product for both factors, and sums with the transpose in brackets
+        both = rows * columns
+        gain = np.zeros_like(rates)
+        speed = np.zeros_like(rates)
+        # covariances of the iterate, of iterate and last move, and of the last move
+        own = np.zeros_like(both)
+        mixed = np.zeros_like(both)
+        moves = np.zeros_like(both)
+        for k in count(1):
+            yield State(gain, own)
+            momentum, lookahead, weight = coefficients(k)
+            size = weight * step
+            # the gradient is taken at a point that lies ahead by a part of the last move
+            ahead = gain + lookahead * speed
+            point = own
+            to_point = own
+            if lookahead:
+                point = own + lookahead * (mixed + mixed.T) + lookahead**2 * moves
+                to_point = own + lookahead * mixed
+            pulled = momentum * size * (rows * (mixed + lookahead * moves))
+            finite = np.isfinite(batch_size)
+            noise = self.gradient_noise(State(ahead, point)) / batch_size if finite else 0.0
+            moves = momentum**2 * moves - (pulled + pulled.T)
+            moves += size**2 * (both * point + noise)
+            to_move = momentum * mixed - size * to_point * columns
+            own = own + (to_move + to_move.T) + moves
+            mixed = to_move + moves
+            speed = momentum * speed - size * (rates * ahead - 1)
+            gain = gain + speed
+
+    def loop_growth(self, step: float, batch_size: float, momentum: float, decay: float) -> float:
+        """Return the factor from the noise of a batch to the noise it causes; stable below 1."""
+        # The noise N of every step adds up to the covariance, with x = ε(s + w) and momentum μ,
+        # ε²(1 - μ²)N / {(1 - μ)²[(1 + μ)(xᵢ + xⱼ) - xᵢxⱼ] + μ(xᵢ - xⱼ)²}, which makes new noise.
+        x, y = self._scaled(step * (self.eigenvalues + decay))
+        damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
+        total = damping + momentum * (x - y) ** 2
+        # directions in which nothing is learned have neither noise nor a response
+        noise = step**2 * (1 - momentum**2)
+        response = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
+        return self.growth(response / batch_size)
+
+    def largest_step(self, batch_size: float, momentum: float, decay: float) -> float:
+        """Return the step from which on the mean square of the iterates grows without bound."""
+        largest = float(np.max(self.eigenvalues, initial=0)) + decay
+        if largest == 0:
+            return np.inf
+        end = 2 * (1 + momentum) / largest
+        if np.isinf(batch_size):
+            return end
+
+        def excess(step: float) -> float:
+            # the growth has a pole at the end of the bracket, and its reciprocal a zero
+            return 1 - 1 / max(self.loop_growth(step, batch_size, momentum, decay), 1e-300)
+
+        highest = end * (1 - 1e-9)
+        if excess(highest) <= 0:
+            return end
+        lowest = highest / 2
+        while excess(lowest) > 0:
+            highest = lowest
+            lowest /= 2
+        return float(brentq(excess, lowest, highest, rtol=1e-6))
+
+    def check_stable(self, step: float, batch_size: float, momentum: float, decay: float) -> None:
+        """Raise a ValueError with the largest stable step if the iterates diverge."""
+        end = self.largest_step(np.inf, momentum, decay)
+        stable = step < end
+        if stable and np.isfinite(batch_size):
+            stable = self.loop_growth(step, batch_size, momentum, decay) < 1
+        if not stable:
+            limit = self.largest_step(batch_size, momentum, decay)
+            raise ValueError(
+                f"A step of {step:g} diverges with batches of {batch_size:g} rows: the step must "
+                f"be below {limit:.4g} for this batch size (below {end:.4g} for the full gradient)."
+                " Take a smaller step, or larger batches."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource(Source):
+    """Rows of X in the eigenbasis, and residuals and coefficients of least squares: exact."""
+
+    rows: Array
+    residuals: Array
+    coef: Array
+    whole: ClassVar[bool] = True
+
+    def gradient_noise(self, state: State) -> Array:
+        """Return the covariance of the gradient of one random row, averaged over all rows."""
+        s = self.eigenvalues
+        left = 1 - s * state.gain
+        level = np.diag(self.noise / (self.n_samples * s))
+        # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
+        # product with the columns; noise is averaged over, and its constant part is added below
+        spread = np.multiply.outer(self.coef, self.coef) + level
+        second = state.covariance + np.multiply.outer(left, left) * spread - level
+        crossed = 2 * self.rows @ (left * self.coef)
+        total = self._weighted(second, self.residuals * (self.residuals + crossed))
+        total -= np.multiply.outer(s, s) * second
+        total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
+        return total
+
+    def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
+        """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
+        numbers = np.einsum("ij,ij->i", self.rows @ matrix, self.rows) + more
+        total = self.rows.T @ (numbers[:, None] * self.rows) / len(self.rows)
+        # products of a matrix with another one are symmetric up to rounding only
+        return np.asarray((total + total.T) / 2)
+
+    def growth(self, response: Array) -> float:
+        """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""
+        if not len(response):
+            return 0.0
+        root = np.sqrt(response)
+        s = self.eigenvalues
+
+        def loop(flat: Array) -> Array:
+            covariance = root * flat.reshape(root.shape)
+            covariance = (covariance + covariance.T) / 2
+            total = self._weighted(covariance) - covariance * np.multiply.outer(s, s)
+            return np.asarray((root * total).ravel())
+
+        if len(s) == 1:
+            return float(loop(np.ones(1))[0])
+        operator: Any = LinearOperator((root.size, root.size), loop, dtype=np.float64)
+        # a fixed start makes the result the same every time
+        start = np.diag(np.sqrt(np.diagonal(response)) * s).ravel()
+        found = eigsh(operator, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)
+        return float(found[0])
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumSource(Source):
+    """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows."""
+
+    whole: ClassVar[bool] = False
+
+    def gradient_noise(self, state: State) -> Array:
+        """Return the variance of the gradient of one random row in every direction."""
+        s = self.eigenvalues
+        left = (1 - s * state.gain) ** 2
+        mean_square = s**2 * (state.covariance + self.signal * left)
+        mean_square += self.noise * s * left / self.n_samples
+        return np.asarray(s * self.loss(state) - mean_square)
+
+    def growth(self, response: Array) -> float:
+        """Return the factor of the loss after one loop."""
+        answer = response * self.eigenvalues**2
+        return float(np.sum(answer / (1 + answer)))
+
+
+def _row_source(rows: Array, response: Array, noise: float = 0.0) -> tuple[RowSource, Array]:
+    """Return the rows as a source, and the basis of their row space."""
     spectrum = decompose(rows, response, fit_intercept=False)
     basis = np.asarray(spectrum.vectors, dtype=np.float64)
     s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
-    z = np.asarray(spectrum.response, dtype=np.float64)
-    return rows @ basis, s, z, basis
+    coef = np.asarray(spectrum.response, dtype=np.float64) / s
+    rotated = rows @ basis
+    residuals = response - rotated @ coef
+    outside = float(np.mean(residuals**2))
+    source = RowSource(s, coef**2, outside, noise, len(rows), rotated, residuals, coef)
+    return source, basis
 
 
-def _spectrum_source(
-    eigenvalues: ArrayLike, signal: ArrayLike | float, noise: float, n_samples: float
-) -> SpectrumSource:
-    """Return a source for a signal of given coordinates, or spread evenly."""
-    s = list_of_eigenvalues(eigenvalues)
-    if np.ndim(signal) == 0:
-        squares = np.full(len(s), float(nonnegative("signal", signal)) / len(s))
-    else:
-        squares = coordinates_of(signal, s) ** 2
-    rows = positive_number("n_samples", n_samples)
-    if np.count_nonzero(s) > rows:
-        raise ValueError(
-            f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
-            "are given: raise n_samples."
-        )
-    return SpectrumSource(s, squares, 0.0, float(nonnegative("noise", noise)), rows)
+def _checked(batch_size: float, momentum: float, decay: float) -> tuple[float, float, float]:
+    """Return batch size, momentum and weight decay; refuse those that define no iterate."""
+    whole = batch_size != np.inf
+    size = checks.whole_number("batch_size", batch_size, least=1) if whole else np.inf
+    momentum = checks.fraction_below_one("momentum", momentum)
+    return float(size), momentum, float(checks.nonnegative("weight_decay", decay))
 
 
-def _batch(batch_size: float) -> float:
-    """Return the batch size, a whole number or infinity."""
-    return (
-        np.inf if batch_size == np.inf else float(whole_number("batch_size", batch_size, least=1))
-    )
-
-
-def _states(
-    source: Source, step: float, batch_size: float, stops: ArrayLike, momentum: float,
+def _run(
+    source: Source,
+    step: float,
+    batch_size: float,
+    stops: ArrayLike,
+    momentum: float,
     decay: float = 0.0,
-) -> tuple[Iterator[State], Array]:  # fmt: skip
-    """Return the states at the stops, one after the other, after checking every number."""
-    step, momentum, decay = _checked_sgd(step, momentum, decay)
-    size = _batch(batch_size)
-    source.check_stable(step, momentum, decay, size)
-    found = _numbers_of_steps(stops)
-    moves = (HeavyBall(step, momentum) if momentum else GradientDescent(step)).coefficients
-    return source.followed(moves, step, decay, size, found), found
-
-
-def _assembled(
-    source: Source, states: Iterator[State], stops: Array, target: Target, unseen: float = 0.0
-) -> BatchRisk:
-    """Return bias, variance and the variance of batches at the stops."""
-    check_target(target)
-    s = source.eigenvalues
-    weight = np.ones_like(s) if target == "estimation" else s
-    signal = weight * source.signal
-    level = weight * s * source.noise / source.n_samples
-    parts = np.empty((4, len(stops)))
-    for column, state in zip(parts.T, states, strict=True):
-        bias = signal @ (1 - s * state.gain) ** 2 + (unseen if target == "estimation" else 0.0)
-        spread = weight @ source.variances(state.covariance)
-        column[:] = bias, level @ state.gain**2, spread, source.loss(state)
-    return BatchRisk(stops, *parts)
-
-
-def _checked_sgd(step: float, momentum: float, weight_decay: float) -> tuple[float, float, float]:
-    """Return step, momentum and weight decay; refuse those for which no iterate is defined."""
-    decay = float(nonnegative("weight_decay", weight_decay))
-    return positive_number("step", step), fraction_below_one("momentum", momentum), decay
-
-
-def _one_per_column(name: str, values: ArrayLike, n_columns: int) -> Array:
-    """Return finite numbers, one for each column."""
-    found: Array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-    if found.shape != (n_columns,):
-        raise ValueError(f"{name} must have {n_columns} numbers, one for each column.")
-    return found
-
-
-def _numbers_of_steps(stops: ArrayLike) -> Array:
-    """Return distinct numbers of steps in ascending order; refuse those that no run reaches."""
-    found = np.unique(list_of_stops(stops))
+) -> tuple[Array, Iterator[State]]:
+    """Return distinct stops and the states there, after checking every number."""
+    step = checks.positive_number("step", step)
+    size, momentum, decay = _checked(batch_size, momentum, decay)
+    source.check_stable(step, size, momentum, decay)
+    found = np.unique(checks.list_of_stops(stops))
     if found.max(initial=0) > MOST_ITERATIONS:
         raise ValueError(
             f"A stop after {found[-1]:g} steps is beyond the limit of {MOST_ITERATIONS}: random "
             "batches have no last iterate. Give an earlier stop."
         )
+    moves = (HeavyBall(step, momentum) if momentum else GradientDescent(step)).coefficients
+    return found, source.followed(moves, step, decay, size, found)
+
+
+def _assembled(
+    source: Source, stops: Array, states: Iterator[State], target: Target, unseen: float = 0.0
+) -> BatchRisk:
+    """Return bias, variance and the variance of batches at the stops."""
+    s = source.eigenvalues
+    weight = target_weights(target, s)
+    parts = np.empty((4, len(stops)))
+    for column, state in zip(parts.T, states, strict=True):
+        bias = weight * source.signal @ (1 - s * state.gain) ** 2
+        bias += unseen if target == "estimation" else 0.0
+        variance = source.noise / source.n_samples * (weight * s) @ state.gain**2
+        spread = weight @ source.variances(state.covariance)
+        column[:] = bias, variance, spread, source.loss(state)
+    return BatchRisk(stops, *parts)
+
+
+def _one_per_column(coef: ArrayLike, n_columns: int) -> Array:
+    found: Array = check_array(coef, ensure_2d=False, dtype=np.float64, input_name="coef")
+    if found.shape != (n_columns,):
+        raise ValueError(f"coef must have {n_columns} numbers, one for each column.")
     return found

@@ -46,13 +46,9 @@ def test_duplicated_rows_are_weights(rng):
     b = st.estimate_oracle(st.decompose(np.repeat(X, w, axis=0), np.repeat(y, w)))
     assert a.penalty == pytest.approx(b.penalty, rel=1e-6)
     assert a.noise == pytest.approx(b.noise, rel=1e-6)
-
-
-def test_weights_that_sum_to_one_are_no_catastrophe(rng):
-    X, y = draw(rng, 30, 4, 0.5, 3.0)
-    a = st.estimate_oracle(st.decompose(X, y, sample_weight=np.full(30, 1 / 30)))
-    b = st.estimate_oracle(st.decompose(X, y))
-    assert a.penalty == pytest.approx(b.penalty, rel=1e-6)
+    # weights that sum to one are as many rows as there are
+    shares = st.estimate_oracle(st.decompose(X, y, sample_weight=np.full(30, 1 / 30)))
+    assert shares.penalty == pytest.approx(st.estimate_oracle(st.decompose(X, y)).penalty, rel=1e-6)
 
 
 def test_no_noise_runs_to_least_squares(rng):
@@ -77,12 +73,6 @@ def test_no_signal_stops_at_once(rng, case):
     model = st.StoppedRegressor().fit(X, y)
     assert model.stop_ == 0
     np.testing.assert_allclose(model.predict(X), y.mean())
-
-
-def test_pure_noise_stops_early(rng):
-    X = rng.standard_normal((200, 20))
-    stops = [st.StoppedRegressor().fit(X, rng.standard_normal(200)).stop_ for _ in range(10)]
-    assert np.median(stops) < 1
 
 
 def test_a_silent_target_among_others_is_harmless(rng):
