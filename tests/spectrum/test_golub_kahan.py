@@ -6,10 +6,9 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import stoptime as st
-from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.density import density
-from stoptime.spectrum.golub_kahan import GolubKahan, KrylovVectors
+from stoptime.spectrum.factorise import CentredOperator
+from stoptime.spectrum.krylov import GolubKahan, KrylovVectors, density
 from stoptime.spectrum.rows import OperatorRows
 
 

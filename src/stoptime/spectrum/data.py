@@ -63,7 +63,6 @@ class Want:
     search: tuple[Method, ...] = ()
     rough: bool = False
     solver: str = "auto"
-    verbose: bool = False
 
     @classmethod
     def path(cls, method: Method, stops: ArrayLike, **options: Any) -> Want:
@@ -97,7 +96,6 @@ class Want:
         *,
         rows: bool = False,
         trace: bool = False,
-        verbose: bool = False,
     ) -> Want:
         """Return what the search for a stop begins with; ``rows``: whether single rows are used."""
         every = rows or any(isinstance(method, SpectralCutoff) for method in methods)
@@ -105,8 +103,7 @@ class Want:
         goals: tuple[Goal, ...] = ()
         if stops is not None and np.ndim(stops) > 0 and np.size(stops) > 0:
             goals = tuple(goal for one in methods for goal in cls.path(one, stops).goals)
-        searched = cls(goals, every, trace, search=tuple(methods), rough=rough)
-        return replace(searched, verbose=verbose)
+        return cls(goals, every, trace, search=tuple(methods), rough=rough)
 
     @property
     def gain(self) -> float:
@@ -219,18 +216,16 @@ class Data(ABC):
         """Draw the folds of a splitter, once, in the form that :meth:`folds` takes."""
 
     @abstractmethod
-    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Any) -> list[Fold]:
         """Return the training and test sets of folds that were drawn."""
 
-    def left_out(
-        self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
-    ) -> list[tuple[Fit, TestedRows]]:
+    def left_out(self, splits: Any, fitted: Callable[[Data], Fit]) -> list[tuple[Fit, TestedRows]]:
         """Fit the training set of every fold, and return the rows that the fold tests by its fit.
 
         Streamed data are read twice.
         """
         found = []
-        for fold in progress(self.folds(splits, verbose=verbose), "refits", verbose):
+        for fold in progress(self.folds(splits), "refits"):
             train, test = cast("tuple[Data, RowsToTest]", fold())
             fit = fitted(train)
             rows = TestedRows.of(fit, test.X, test.y, test.weights)

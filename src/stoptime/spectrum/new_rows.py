@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from stoptime.spectrum.dask import dask_rows
 from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.source import Source
-from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.sources import Chunks, dask_rows
 from stoptime.support.arrays import is_device_array
 
 

@@ -111,20 +111,18 @@ class Penalised(Data):
         """Draw the folds of a splitter."""
         return self.data.splits(cv, groups)
 
-    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Any) -> list[Fold]:
         """Return the folds; each has the same penalty, also one that is relative to all rows."""
-        return [partial(self._fold, one) for one in self.data.folds(splits, verbose=verbose)]
+        return [partial(self._fold, one) for one in self.data.folds(splits)]
 
     def _fold(self, fold: Fold) -> tuple[Data, TestSet]:
         train, test = fold()
         return Penalised(train, self.form), test
 
-    def left_out(
-        self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
-    ) -> list[tuple[Fit, TestedRows]]:
+    def left_out(self, splits: Any, fitted: Callable[[Data], Fit]) -> list[tuple[Fit, TestedRows]]:
         """Fit the training set of every fold with the penalty."""
         penalised = lambda train: fitted(Penalised(train, self.form))  # noqa: E731
-        return self.data.left_out(splits, penalised, verbose=verbose)
+        return self.data.left_out(splits, penalised)
 
     def test(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set."""

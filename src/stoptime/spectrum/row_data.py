@@ -146,7 +146,7 @@ class RowData(SampleData):
             sample.X.check_finite()  # NaN has its own message
         return found
 
-    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+    def folds(self, splits: Splits) -> list[Fold]:
         """Return the folds."""
         return [partial(self._fold, train, test) for train, test in splits]
 

@@ -20,6 +20,7 @@ from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.source import NEVER, Folds, Source, sums_of_others
 from stoptime.spectrum.sources import as_stream
 from stoptime.support.arrays import Array, Floats, slices
+from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
     from stoptime.paths import Drawing, Path
@@ -70,7 +71,7 @@ class StreamData(Data):
         """Statistics of every fold, from the one pass over the rows."""
         return {}
 
-    def _read(self, folds: Folds | None = None, *, verbose: bool = False) -> dict[int, Statistics]:
+    def _read(self, folds: Folds | None = None) -> dict[int, Statistics]:
         if isinstance(self.stream, Statistics):
             if folds is not None:
                 raise ValueError(
@@ -80,7 +81,7 @@ class StreamData(Data):
             return {0: self.stream}
         if not self._sums or folds is not None:
             self._sums.clear()
-            self._sums.update(self.stream.sums(folds, verbose=verbose))
+            self._sums.update(self.stream.sums(folds))
         return self._sums
 
     @cached_property
@@ -106,13 +107,13 @@ class StreamData(Data):
         """Draw the fold of every row."""
         return Folds.of(cv, self.shape[0], groups)
 
-    def folds(self, splits: Folds, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Folds) -> list[Fold]:
         """Return the folds from one pass; the training set of a fold is the sum of all others."""
         if not isinstance(splits, Folds):
             raise ValueError(  # noqa: TRY004 - other data take lists of rows
                 'Streamed data are read once, without residuals: use rule="path-gcv".'
             )
-        sums = self._read(splits, verbose=verbose)
+        sums = self._read(splits)
         tested = [sums[fold] for fold in sorted(sums) if fold != NEVER]
         if len(tested) < splits.count:
             raise ValueError(
@@ -129,14 +130,14 @@ class StreamData(Data):
         return StreamData(train, self.fit_intercept), StatisticsToTest(test)
 
     def left_out(
-        self, splits: Folds, fitted: Callable[[Data], Fit], *, verbose: bool = False
+        self, splits: Folds, fitted: Callable[[Data], Fit]
     ) -> list[tuple[Fit, TestedRows]]:
         """Read the rows a second time; each is predicted by the fit without its fold."""
-        folds = self.folds(splits, verbose=verbose)
+        folds = self.folds(splits)
         tested = [one for one, part in sorted(self._sums.items()) if one != NEVER and part.weight]
         fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
         source = cast("Source", self.stream)  # statistics have no folds
-        rows = source.sums(splits, partial(_tested, fits), verbose=verbose)
+        rows = source.sums(splits, partial(_tested, fits))
         return [(fits[one], TestedRows.joined(rows[one])) for one in tested]
 
     def test(self, X: Any, y: ArrayLike) -> RowsToTest:
@@ -230,4 +231,5 @@ def summarise(
     stream = as_stream(X, y, sample_weight)
     if isinstance(stream, Statistics):
         return stream
-    return total(stream.sums(verbose=verbose), stream.names)
+    with progress_shown(verbose):
+        return total(stream.sums(), stream.names)
