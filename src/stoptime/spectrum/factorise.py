@@ -26,8 +26,6 @@ from stoptime.support.arrays import (
     slices,
 )
 
-UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
-
 
 @dataclass(frozen=True, eq=False)
 class CentredOperator:
@@ -60,8 +58,7 @@ class CentredOperator:
         # even if the means are large
         if self.is_transposed:
             if self.centre:
-                root = self.root if other.ndim == 1 else self.root[:, None]
-                other = other - root * (self.root @ other)
+                other = other - (self.root * (self.root @ other)[..., None]).T
             return self.X.times_t((self.root * other.T).T)
         image = self.X.times(other)
         if self.centre:
@@ -140,9 +137,9 @@ class Tall(NamedTuple):
     def eigenpairs(self) -> tuple[Floats, Any]:
         """Return eigenvalues, ascending, and eigenvectors."""
         gram = self.moments.gram
-        if self.powers.max() <= UNEVEN * self.powers.min():
-            return _eigh(gram)
         # eigh keeps the digits of small columns only if the largest columns come first
+        if self.powers.max() <= 100 * self.powers.min():
+            return _eigh(gram)
         order = np.argsort(-self.powers, kind="stable")
         index = like(gram, order)
         s, vectors = _eigh(gram[index][:, index])
@@ -300,16 +297,18 @@ def _of_products(
     """Return the accuracy of a product whose eigenvalues from the ``first`` on are kept."""
     if first == len(s):
         return Rounding(tolerance=sample.tolerance)
-    # dropping directions is harmless if X maps them to rounding errors
-    real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
-    lost = np.where(real[:, None], response[:first], 0)
-    dropped = _share(lost, response)
+    dropped = 0.0
+    if first:
+        # dropping directions is harmless if X maps them to rounding errors
+        real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
+        share = _share(np.where(real[:, None], response[:first], 0), response)
+        # a share is never known better than to rounding, even if the computed one is zero
+        dropped = max(share, EPS) if real.any() else 0.0
     return Rounding(
         unit=EPS * float(s[-1]),
         worst=EPS * float(s[-1] / s[first]),
         largest=float(s[-1]),
-        # a share is never known better than to rounding, even if the computed one is zero
-        dropped=max(dropped, EPS) if real.any() else 0.0,
+        dropped=dropped,
         hidden=float(powers[unresolved(powers, sample.rounding)].max(initial=0)),
         tolerance=sample.tolerance,
     )

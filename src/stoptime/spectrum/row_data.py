@@ -112,10 +112,11 @@ class RowData(SampleData):
 
     def _is_enough(self, found: Spectrum, want: Want) -> bool:
         """Tell whether products of X are accurate enough."""
-        if not want.search:
-            return want.gain <= found.accuracy.gain
-        if not want.rough:
-            return bool(np.isinf(found.accuracy.gain))
+        most = found.accuracy.gain
+        if np.isinf(most):
+            return True
+        if not (want.search and want.rough):
+            return not want.search and want.gain <= most
         s = found.padded_eigenvalues
         # products lose the smallest eigenvalue first
         return all(method.tuned_to(s) == method.tuned_to(s[-1:]) for method in want.search)
