@@ -310,8 +310,9 @@ def _guessed_means(X: Rows, y: Any, weights: Any) -> tuple[Any, Any]:
     n = X.shape[0]
     if not n:
         return like(y, np.zeros(X.shape[1])), like(y, np.zeros(y.shape[1]))
-    # up to 128 rows spread over all, because the first ones may be unlike the others
-    few: Any = slice(None, None, max(n // 64, 1))
+    # 64 rows spread over all, because the first ones may be unlike the others
+    step = max(n // 64, 1)
+    few: Any = slice(0, min(n, 64 * step), step)
     share: Any = 1 / len(range(n)[few])
     if weights is not None:
         host = on_host(weights)

@@ -64,10 +64,9 @@ class Folds:
         labels = np.full(n_rows, NEVER)
         count = 0
         for train, test in check_cv(cv).split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
-            tested, trained = (
-                np.bincount(row_numbers(rows, n_rows), minlength=n_rows) > 0
-                for rows in (test, train)
-            )
+            tested, trained = np.zeros((2, n_rows), np.bool_)
+            tested[row_numbers(test, n_rows)] = True
+            trained[row_numbers(train, n_rows)] = True
             if (labels[tested] != NEVER).any() or (tested == trained).any():
                 raise ValueError(
                     "cv must test on every row at most once, and train on all others, for streamed "
