@@ -240,7 +240,7 @@ def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
         return None if exact else accuracy.errors(tuned, given)
     require_every_eigenvalue([method])
     errors = accuracy.errors(method, given)
-    if isinstance(accuracy, Krylov) and not accuracy.allows(errors):
+    if not accuracy.allows(errors):
         first = int(np.argmax(errors > accuracy.tol))
         raise ValueError(
             f"The Krylov space of {spectrum.rank} vectors has not converged for {method} at stop "

@@ -8,7 +8,7 @@ from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import stoptime as st
-from stoptime.spectrum.solves import Solves
+from stoptime.spectrum.penalty import Solves
 
 N = 50
 P = 40

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,27 +21,6 @@ SCALES = 1e-100, 1e100  # root mean squares of columns between these can be squa
 
 class ReachError(ValueError):
     """The data cannot be factored as far as these stops."""
-
-
-class Accuracy(Protocol):
-    """What is known about the error of the paths that are drawn from a spectrum."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every eigenvalue is known."""
-
-    @property
-    def gain(self) -> float:
-        """The gain φ, about 1/penalty, up to which paths of ridge are accurate."""
-
-    def errors(self, method: Method, stops: Array) -> Array:
-        """Return the relative error of the coefficients of a tuned method at each stop."""
-
-    def reaches(self, method: Method, stops: Array) -> bool:
-        """Tell whether the path of a method is accurate at all these stops."""
-
-    def last(self, method: Filter) -> float:
-        """Return the stop at which a method has the largest gain that is accurate."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +50,7 @@ class Rounding:
         """The largest gain at which no term exceeds the tolerance."""
         if self.dropped > self.tolerance:
             return 0.0
-        # each term is at most the tolerance up to the tolerance over its slope
+        # a term is at most the tolerance up to the tolerance over its slope
         unit = self.unit if self.worst > self.tolerance else 0.0
         steepest = max(self.dropped * self.largest, self.hidden, unit)
         return self.tolerance / steepest if steepest > 0 else np.inf
@@ -258,6 +237,10 @@ class Krylov:
     def last(self, method: Filter) -> float:
         """Return the stop of the largest gain."""
         return _stop_of_gain(method, self.gain)
+
+
+Accuracy = Rounding | Krylov
+"""What is known about the errors of the paths that are drawn from a spectrum."""
 
 
 def _stop_of_gain(method: Filter, gain: float) -> float:

@@ -92,12 +92,10 @@ class Spectrum:
 
     Attributes
     ----------
-    eigenvalues : array of shape (rank,)
-        The positive eigenvalues, ascending. Null directions are left out: nothing is learned there.
+    eigenvalues, response : arrays of shape (rank,), and (rank,) or (rank, n_targets)
+        The positive eigenvalues, ascending, and the z above; nothing is learned elsewhere.
     basis : array or DualVectors
         An object with ``basis @ components`` equal to V times components; see :attr:`vectors`.
-    response : array of shape (rank,) or (rank, n_targets)
-        The z above.
     n_samples, n_observations : float
         Sum of the sample weights, which is the number of rows if there are no weights; and,
         for likelihoods, the larger of this sum and the number of rows of positive weight.

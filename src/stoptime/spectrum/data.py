@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,10 +132,8 @@ def require_every_eigenvalue(methods: Iterable[Method]) -> None:
     """Raise a ValueError if any of the methods needs what a Krylov space misses of the data."""
     for method in methods:
         if isinstance(method, SpectralCutoff | Adaptive):
-            counts = isinstance(method, SpectralCutoff)
-            needs = "counts eigenvalues" if counts else "needs all of XᵀX"
             raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
-                f"{method.name} {needs}, and a Krylov space does not have all of them: "
+                f"{method.name} needs all of XᵀX, and a Krylov space does not have it: "
                 'give a dense X, decompose with solver="gram", or take "conjugate-gradient".'
             )
 
@@ -152,17 +150,8 @@ class TestErrors:
     fourths: Floats | None = None
 
 
-class TestSet(Protocol):
-    """Rows on which a path is tested."""
-
-    @property
-    def weight(self) -> float:
-        """The sum of their weights."""
-
-    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
-        """Return sums of squared prediction errors at the stops, in the unit of each target."""
-
-
+TestSet = Any
+"""Rows on which a path is tested, as :class:`RowsToTest`, with ``weight`` and ``errors``."""
 Fold = Callable[[], "tuple[Data, TestSet]"]
 """Makes a training set and a test set when called, so that one fold at a time is in memory."""
 
@@ -226,7 +215,7 @@ class Data(ABC):
         """
         found = []
         for fold in progress(self.folds(splits), "refits"):
-            train, test = cast("tuple[Data, RowsToTest]", fold())
+            train, test = fold()
             fit = fitted(train)
             rows = TestedRows.of(fit, test.X, test.y, test.weights)
             found.append((fit._replace(columns=test.columns), rows))

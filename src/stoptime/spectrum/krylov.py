@@ -9,6 +9,7 @@ and :math:`z = \|X^Ty/n\|Q^Te_1`. Every target has its own space.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -478,8 +479,9 @@ class KrylovData(SampleData):
         if sample.row_weights is not None:
             weights *= sample.row_weights
         shares, n, count = sample_sizes(weights, sample.n_rows)
-        part = replace(sample, uneven_shares=shares, n_samples=n, n_observations=count)
-        part = replace(part, X=sample.X.recounted())
+        X = copy(sample.X)
+        X.products = 0
+        part = replace(sample, X=X, uneven_shares=shares, n_samples=n, n_observations=count)
         own = weights_of_tests(sample, test)
         if sample.X.can_be_read:
             tested = RowsToTest(sample.X.matrix(test), sample.y[test], own)

@@ -98,9 +98,10 @@ class Penalised(Data):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
             floor = data.floor and data.floor * _size(form.inverse)
             return replace(data, sample=sample, least=floor), restored
-        scaled = isinstance(form.inverse, Scaling) and not form.null.shape[1]
-        if scaled and isinstance(data, RowData):
-            return RowData(sample, partial(_scaled_moments, data, form.inverse)), restored
+        inverse = form.inverse
+        plain = isinstance(data, RowData) and not form.null.shape[1]
+        if isinstance(inverse, Scaling) and plain:
+            return RowData(sample, partial(_scaled_moments, data, inverse)), restored
         return RowData(sample), restored
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen

@@ -126,8 +126,8 @@ class StreamData(Data):
         pairs = zip(tested, sums_of_others(tested, sums.get(NEVER)), strict=True)
         return [partial(self._fold, train, test) for test, train in pairs if test.weight > 0]
 
-    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, StatisticsToTest]:
-        return StreamData(train, self.fit_intercept), StatisticsToTest(test)
+    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, _StatisticsToTest]:
+        return StreamData(train, self.fit_intercept), _StatisticsToTest(test)
 
     def left_out(
         self, splits: Folds, fitted: Callable[[Data], Fit]
@@ -149,18 +149,16 @@ class StreamData(Data):
 
 
 @dataclass(frozen=True)
-class StatisticsToTest:
-    """A test set of which only statistics are known."""
+class _StatisticsToTest:
+    """A test set of which only statistics are known; errors of single rows are not."""
 
     statistics: Statistics
 
     @property
     def weight(self) -> float:
-        """The sum of the weights."""
         return self.statistics.weight
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
-        """Return sums of squared errors; those of single rows are not known."""
         seen = self.statistics
         # a table of four million coefficients at a time
         parts = slices(len(stops), 2**22 // seen.cross.size)
