@@ -105,16 +105,6 @@ def test_folds_that_need_a_second_look_are_refused(table, cv):
         st.StoppedRegressorCV(cv=cv).fit(Chunks.of(*table))
 
 
-@pytest.mark.parametrize(("n", "cv"), [(10, 3), (11, 3), (7, 7), (1000, 2)])
-def test_numbered_folds_are_those_of_scikit_learn(n, cv):
-    expected = np.empty(n, int)
-    for fold, (_, test) in enumerate(KFold(cv).split(np.empty((n, 1)))):
-        expected[test] = fold
-    folds = Folds.of(cv, n)
-    for start, stop in ((0, n), (0, 1), (n - 1, n), (2, 6), (n // 2, n // 2 + 1)):
-        np.testing.assert_array_equal(folds.within(0, slice(start, stop)), expected[start:stop])
-
-
 def test_folds_where_the_number_of_rows_is_unknown(table):
     X, y = table
     chunks = Chunks(Chunks.of(X, y, rows=100).read, 5)

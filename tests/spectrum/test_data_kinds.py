@@ -90,15 +90,6 @@ def test_what_cannot_be_is_refused_by_name(data, call, message):
         call(*data)
 
 
-def test_chunks_of_frames_and_lists(data):
-    X, y = data
-    expected = st.StoppedRegressor(stop=1.0).fit(X, y).coef_
-    for rows in (pd.DataFrame(X), X.tolist()):
-        np.testing.assert_allclose(
-            st.StoppedRegressor(stop=1.0).fit(st.Chunks.of(rows, y)).coef_, expected
-        )
-
-
 HANDED_OVER = {
     "array": lambda X, y, weight: (X, y, weight),
     "sparse": lambda X, y, weight: (sparse.csr_array(X), y, weight),

@@ -82,14 +82,6 @@ def test_sorted_rows_with_large_means_keep_their_digits(rows):
 
 
 @given(seed=hs.integers(0, 10**6), mean=hs.sampled_from([0.0, 1e6]))
-def test_merging_is_associative_and_commutative(seed, mean):
-    X, y = data(seed, n=90, mean=mean)
-    a, b, c = (Statistics.of(X[i::3], y[i::3]) for i in range(3))
-    assert_same((a + b) + c, a + (b + c))
-    assert_same(a + b, b + a)
-
-
-@given(seed=hs.integers(0, 10**6), mean=hs.sampled_from([0.0, 1e6]))
 def test_taking_away_undoes_merging(seed, mean):
     X, y = data(seed, mean=mean)
     part = Statistics.of(X[:50], y[:50])
@@ -295,16 +287,6 @@ def test_estimators_take_statistics():
         st.StoppedRegressor().fit(statistics, y)
     with pytest.raises(TypeError, match="no rows to predict"):
         model.predict(statistics)
-
-
-def test_sums_of_many_begin_with_zero():
-    X, y = data()
-    parts = [
-        Statistics.of(X[rows], y[rows]) for rows in (slice(50), slice(50, 90), slice(90, None))
-    ]
-    assert_same(sum(parts), Statistics.of(X, y))
-    with pytest.raises(TypeError, match="unsupported operand"):
-        1 + parts[0]
 
 
 def test_the_first_rows_may_be_unlike_all_others(rng):
