@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.base import Filter
@@ -23,7 +23,16 @@ from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import largest_gain
-from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
+from stoptime.spectrum.kinds import checked_device, rows_in_memory
+from stoptime.support.arrays import (
+    Array,
+    Floats,
+    as_float64,
+    is_device_array,
+    like,
+    on_host,
+    slices,
+)
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
@@ -221,9 +230,16 @@ class Data(ABC):
             found.append((fit._replace(columns=test.columns), rows))
         return found
 
-    @abstractmethod
     def test(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
+        there = None if self.rows is None else self.rows.y
+        X = rows_in_memory(X, there, dtype=np.float64, name="X_val")
+        if is_device_array(there):
+            X, y = checked_device(X, y)
+        else:
+            y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val")
+        targets = () if self.single_target else (self.n_targets,)
+        return checked_test(X, y, (self.shape[1], *targets))
 
 
 def afresh(data: Data) -> Data:

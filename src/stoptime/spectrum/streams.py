@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Fit, RowsToTest, TestedRows, TestErrors, Want, checked_test
+from stoptime.spectrum.data import Data, Fit, TestedRows, TestErrors, Want
 from stoptime.spectrum.factorise import by_statistics
-from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.source import NEVER, Folds, Source, sums_of_others
 from stoptime.spectrum.sources import as_stream
@@ -139,13 +137,6 @@ class StreamData(Data):
         source = cast("Source", self.stream)  # statistics have no folds
         rows = source.sums(splits, partial(_tested, fits))
         return [(fits[one], TestedRows.joined(rows[one])) for one in tested]
-
-    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
-        """Return new rows in memory as a test set."""
-        y = np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val"))
-        X = rows_in_memory(X, y, dtype=np.float64, name="X_val")
-        targets = () if self.single_target else (self.n_targets,)
-        return checked_test(X, y, (self.shape[1], *targets))
 
 
 @dataclass(frozen=True)
