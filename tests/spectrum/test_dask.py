@@ -34,16 +34,6 @@ def frame(table):
     return dd.from_pandas(pd.DataFrame(X, columns=COLUMNS).assign(y=y), npartitions=7)
 
 
-class Source:
-    """An array on a disk, as dask sees it."""
-
-    def __init__(self, array):
-        self.array, self.shape, self.ndim, self.dtype = array, array.shape, array.ndim, array.dtype
-
-    def __getitem__(self, where):
-        return self.array[where]
-
-
 def cluster(**options):
     """Start workers without a dashboard; they close with the block."""
     return LocalCluster(
@@ -216,12 +206,6 @@ def test_where_bytes_lie_changes_no_bit(order):
 
 def slow(block):
     time.sleep(0.1)
-    return block
-
-
-def deadly(block, block_info=None):
-    if block_info[0]["chunk-location"][0] == 3:
-        os._exit(1)
     return block
 
 

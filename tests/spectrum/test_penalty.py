@@ -104,9 +104,6 @@ def test_every_method_is_ordinary_in_standard_form(method):
         np.testing.assert_allclose(here.degrees_of_freedom, there.degrees_of_freedom, rtol=1e-9)
 
 
-FILTERS = [method for method in PLAIN if isinstance(method, st.Filter)]
-
-
 def test_unshrunk_directions_are_counted_and_fitted_at_every_stop():
     X, y, _ = data()
     spectrum = st.decompose(X, y, penalty_matrix=st.Differences(2))
