@@ -16,13 +16,12 @@ from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum import features
-from stoptime.spectrum.accuracy import WARNED, Rounding
+from stoptime.spectrum.accuracy import WARNED, Krylov, Rounding
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Want, require_every_eigenvalue
 from stoptime.spectrum.decompose import check_solver, open_data
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.moments import Statistics
-from stoptime.spectrum.ritz import Krylov
 from stoptime.spectrum.source import Source
 from stoptime.support.arrays import Array, Floats, empty, like, slices
 from stoptime.support.checks import list_of_stops
@@ -215,7 +214,7 @@ def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
         return None if exact else accuracy.errors(tuned, given)
     require_every_eigenvalue([method])
     errors = accuracy.errors(method, given)
-    if isinstance(accuracy, Krylov) and not accuracy.allows(errors):
+    if not accuracy.allows(errors):
         first = int(np.argmax(errors > accuracy.tol))
         raise ValueError(
             f"The Krylov space of {spectrum.rank} vectors has not converged for {method} at stop "

@@ -57,21 +57,6 @@ def test_cross_validation_in_one_pass_equals_refitting(table, cv, fit_intercept)
         assert model.errors_[k] == pytest.approx(np.mean(np.concatenate(squares)), rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["ridge", "nesterov", "heavy-ball-flow", "conjugate-gradient"])
-def test_every_kind_of_method_and_the_default_grid(table, method):
-    X, y = table
-    model, peer = (
-        st.StoppedRegressorCV(method, cv=4).fit(*args)
-        for args in ((Chunks.of(X, y, rows=90),), table)
-    )
-    same_fit(model, peer)
-    assert model.stop_ == pytest.approx(peer.stop_, rel=1e-4)
-    assert model.left_out_residuals_ is None
-    np.testing.assert_allclose(model.predict(Chunks.of(X, rows=7)), model.predict(X))
-    with pytest.raises(ValueError, match="rows in memory"):
-        model.predict_interval(X)
-
-
 def test_weights_groups_and_many_targets(table, weights):
     X, y = table
     Y = np.column_stack([y, -y + X[:, 0], np.random.default_rng(0).standard_normal(1000)])
@@ -105,17 +90,6 @@ def test_rules_from_one_pass(table, rule):
     np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-6)
 
 
-def test_plug_in_stop_and_a_stop_of_ones_own(table):
-    X, y = table
-    for stop in (None, 3.0, np.inf):
-        model, peer = (
-            st.StoppedRegressor(stop=stop).fit(*args)
-            for args in ((Chunks.of(X, y, rows=64),), table)
-        )
-        np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-8)
-        assert model.stop_ == pytest.approx(peer.stop_, rel=1e-8)
-
-
 @pytest.mark.parametrize("rule", ["loo", "one-standard-error"])
 def test_leave_one_out_is_refused_before_any_row_is_read(rule):
     def read():
@@ -129,16 +103,6 @@ def test_leave_one_out_is_refused_before_any_row_is_read(rule):
 def test_folds_that_need_a_second_look_are_refused(table, cv):
     with pytest.raises(ValueError, match="at most once, and train on all others"):
         st.StoppedRegressorCV(cv=cv).fit(Chunks.of(*table))
-
-
-@pytest.mark.parametrize(("n", "cv"), [(10, 3), (11, 3), (7, 7), (1000, 2)])
-def test_numbered_folds_are_those_of_scikit_learn(n, cv):
-    expected = np.empty(n, int)
-    for fold, (_, test) in enumerate(KFold(cv).split(np.empty((n, 1)))):
-        expected[test] = fold
-    folds = Folds.of(cv, n)
-    for start, stop in ((0, n), (0, 1), (n - 1, n), (2, 6), (n // 2, n // 2 + 1)):
-        np.testing.assert_array_equal(folds.within(0, slice(start, stop)), expected[start:stop])
 
 
 def test_folds_where_the_number_of_rows_is_unknown(table):
@@ -171,17 +135,6 @@ def test_paths_of_chunks_and_statistics(table):
             drawn.predict(data)
         with pytest.raises(ValueError, match="for streamed data"):
             st.leave_one_out(data, None, "ridge", [1.0], spectrum=st.decompose(X, y))
-
-
-def test_memory_maps(table, tmp_path):
-    X, y = table
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "y.npy", y)
-    mapped = [np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy")]
-    same_fit(
-        st.StoppedRegressorCV(cv=3).fit(Chunks.of(*mapped, rows=99)),
-        st.StoppedRegressorCV(cv=3).fit(X, y),
-    )
 
 
 def test_zarr_arrays_go_as_they_are(table, tmp_path, weights):

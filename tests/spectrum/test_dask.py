@@ -34,16 +34,6 @@ def frame(table):
     return dd.from_pandas(pd.DataFrame(X, columns=COLUMNS).assign(y=y), npartitions=7)
 
 
-class Source:
-    """An array on a disk, as dask sees it."""
-
-    def __init__(self, array):
-        self.array, self.shape, self.ndim, self.dtype = array, array.shape, array.ndim, array.dtype
-
-    def __getitem__(self, where):
-        return self.array[where]
-
-
 def cluster(**options):
     """Start workers without a dashboard; they close with the block."""
     return LocalCluster(
@@ -51,9 +41,10 @@ def cluster(**options):
     )
 
 
-@pytest.mark.parametrize("scheduler", ["sync", "threads"])
-@pytest.mark.parametrize("columns", [6, 4])
-@pytest.mark.parametrize("kind", ["dask", "other blocks", "numpy"])
+@pytest.mark.parametrize(
+    ("scheduler", "columns", "kind"),
+    [("sync", 6, "dask"), ("threads", 4, "other blocks"), ("threads", 6, "numpy")],
+)
 def test_arrays_in_any_blocks(table, scheduler, columns, kind):
     X, y = table
     lazy = da.from_array(X, chunks=(130, columns))
@@ -120,18 +111,9 @@ def test_empty_partitions_and_rows_without_weight(table, frame):
     assert st.summarise(first[COLUMNS], first["y"]).n_rows == 1
 
 
-def test_statistics_do_not_depend_on_blocks_and_go_on(table):
-    X, y = table
-    found = st.summarise(da.from_array(X + 1e6, chunks=(37, -1)), y)
-    whole = st.Statistics.of(X + 1e6, y)
-    size = np.sqrt(np.diagonal(whole.gram))
-    assert np.all(np.abs(found.gram - whole.gram) <= 1e-12 * np.outer(size, size))
-    assert (found + found).n_rows == 2000
-
-
 def poisoned(block, block_info=None):
     block = block.copy()
-    if block_info[0]["chunk-location"][0] == 1234:
+    if block_info[0]["chunk-location"][0] == 234:
         block[0, 3] = np.nan
     return block
 
@@ -141,11 +123,11 @@ def narrowed(block, block_info=None):
 
 
 def test_one_bad_block_of_thousands_is_named():
-    X = da.ones((6000, 4), chunks=(3, 4)).map_blocks(poisoned, dtype=float)
-    y = da.ones(6000, chunks=3)
+    X = da.ones((900, 4), chunks=(3, 4)).map_blocks(poisoned, dtype=float)
+    y = da.ones(900, chunks=3)
     with pytest.raises(
         ValueError,
-        match=r"Block 1234 \(rows 3702 to 3704\): X contains NaN, first in row 0, column 3",
+        match=r"Block 234 \(rows 702 to 704\): X contains NaN, first in row 0, column 3",
     ):
         st.decompose(X, y)
     response = np.ones(60)
@@ -224,12 +206,6 @@ def test_where_bytes_lie_changes_no_bit(order):
 
 def slow(block):
     time.sleep(0.1)
-    return block
-
-
-def deadly(block, block_info=None):
-    if block_info[0]["chunk-location"][0] == 3:
-        os._exit(1)
     return block
 
 

@@ -40,14 +40,6 @@ def test_ill_conditioned_sparse_matrices_lose_no_digits(collinear, options):
     assert dense.choice_.error < 1e-5
 
 
-def test_left_out_errors_of_ill_conditioned_sparse_matrices(collinear):
-    X, y = collinear
-    expected = st.leave_one_out(X, y, "ridge", [1.0, np.inf]).errors
-    np.testing.assert_allclose(
-        st.leave_one_out(sparse.csr_array(X), y, "ridge", [1.0, np.inf]).errors, expected, 1e-3
-    )
-
-
 @pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
 def test_refinement_looks_through_the_space_that_has_grown(steep, rng):
     X, y = steep
@@ -60,18 +52,6 @@ def test_refinement_looks_through_the_space_that_has_grown(steep, rng):
     assert stop == pytest.approx(model.fit(X, y).stop_, rel=0.1)
 
 
-def test_rows_that_underflow_are_refused_as_they_pass(data):
-    X, y = data
-    with pytest.raises(ValueError, match="X is too small"):
-        st.StoppedRegressor("ridge", np.inf).fit(st.Chunks.of(X * 1e-170, y))
-
-
-def test_statistics_of_other_rows_are_no_part(data):
-    X, y = data
-    with pytest.raises(ValueError, match="cannot be a part"):
-        st.summarise(X, y).without(st.summarise(50 * X[:10], y[:10]))
-
-
 def test_conjugate_gradients_stop_for_each_target(data, rng):
     X, y = data
     Y = np.column_stack([y, rng.normal(size=80)])
@@ -79,22 +59,6 @@ def test_conjugate_gradients_stop_for_each_target(data, rng):
     for target, stop in enumerate(model.stop_):
         alone = st.StoppedRegressor("conjugate-gradient", stop=stop).fit(X, Y[:, target])
         np.testing.assert_allclose(model.coef_[target], alone.coef_, rtol=1e-8, atol=1e-10)
-
-
-def test_conjugate_gradients_say_how_they_can_be_stopped(data):
-    with pytest.raises(ValueError, match="cv=5"):
-        st.StoppedRegressorCV("conjugate-gradient").fit(*data)
-
-
-def test_nothing_to_learn_from_an_operator():
-    X = aslinearoperator(np.random.default_rng(0).normal(size=(12, 3)))
-    assert st.StoppedRegressorCV(rule="path-gcv").fit(X, np.full(12, 4.0)).stop_ == 0
-
-
-def test_the_plug_in_stop_of_a_small_operator_is_found(rng):
-    X = rng.normal(size=(20, 30))
-    y, weight = X[:, 0] + rng.normal(size=20), rng.integers(1, 4, 20)
-    assert st.StoppedRegressor().fit(aslinearoperator(X), y, weight).stop_ > 0
 
 
 def test_names_of_an_earlier_fit_are_forgotten(data):
@@ -124,20 +88,6 @@ def test_names_of_an_earlier_fit_are_forgotten(data):
 def test_what_cannot_be_is_refused_by_name(data, call, message):
     with pytest.raises(TypeError, match=message):
         call(*data)
-
-
-def test_an_operator_without_a_response(data):
-    with pytest.raises(ValueError, match="y must be given"):
-        st.StoppedRegressor(stop=1.0).fit(aslinearoperator(data[0]))
-
-
-def test_chunks_of_frames_and_lists(data):
-    X, y = data
-    expected = st.StoppedRegressor(stop=1.0).fit(X, y).coef_
-    for rows in (pd.DataFrame(X), X.tolist()):
-        np.testing.assert_allclose(
-            st.StoppedRegressor(stop=1.0).fit(st.Chunks.of(rows, y)).coef_, expected
-        )
 
 
 HANDED_OVER = {

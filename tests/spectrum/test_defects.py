@@ -73,15 +73,6 @@ def test_single_precision_of_sparse_data_is_kept(data, rng):
         assert train.spectrum().precision == np.float32
 
 
-def test_targets_share_max_rank(rng):
-    X, Y = rng.standard_normal((300, 100)), rng.standard_normal((300, 3))
-    drawn = st.path(aslinearoperator(X), Y, "ridge", [0.3], max_rank=48)
-    assert drawn.krylov.sizes.max() <= 17
-    short = open_data(aslinearoperator(X), Y, max_rank=6)
-    found = short.spectrum(Want.to_search([st.Ridge()]))
-    assert found.krylov.sizes.sum() <= 6
-
-
 @pytest.mark.parametrize("solver", ["gram", "svd"])
 @pytest.mark.parametrize("kind", ["sparse", "tensor", "penalised", "array"])
 def test_a_spectrum_does_not_change_with_the_users_container(rng, kind, solver):
@@ -143,9 +134,9 @@ def test_folds_with_a_penalty_read_the_rows_no_more_often_than_needed(rng, monke
 
 
 def test_more_folds_than_short_integers(rng):
-    X, y = rng.standard_normal((40_000, 1)), rng.standard_normal(40_000)
-    labels = open_data(st.Chunks.of(X, y)).splits(KFold(40_000)).labels
-    np.testing.assert_array_equal(labels, np.arange(40_000))
+    X, y = rng.standard_normal((33_000, 1)), rng.standard_normal(33_000)
+    labels = open_data(st.Chunks.of(X, y)).splits(KFold(33_000)).labels
+    np.testing.assert_array_equal(labels, np.arange(33_000))
 
 
 def test_a_block_may_hold_a_frame(data):

@@ -8,7 +8,7 @@ from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import stoptime as st
-from stoptime.spectrum.solves import Solves
+from stoptime.spectrum.penalty import Solves
 
 N = 50
 P = 40
@@ -17,10 +17,8 @@ PENALTIES = {
     "image": st.Differences(1, (5, 8)),
     "periodic": st.Differences(1, boundary="periodic"),
     "zero": st.Differences(2, boundary="zero"),
-    "bands": st.Bands([0] * 20 + [1] * 20, [0.3, 2.0]),
     "dropped": st.Bands([0] * 20 + [1] * 20, [0.0, 2.0]),
     "free columns": np.diag([0, 0, *np.linspace(0.5, 3, P - 2)]),
-    "wide": np.random.default_rng(2).normal(size=(P - 6, P)),
     "tall": np.random.default_rng(3).normal(size=(2 * P, P)),
 }
 STOPS = {
@@ -93,19 +91,6 @@ def test_solves_are_the_pseudo_inverse(kind):
 
 
 @pytest.mark.usefixtures("only_solves")
-@pytest.mark.parametrize("unit", [1e-90, 1.0, 1e90])
-def test_large_sparse_matrices_of_full_rank_are_solved(unit):
-    L = sparse.vstack([st.Differences(2).matrix(100), 0.1 * sparse.eye_array(100)]).tocsr() * unit
-    X, y, _ = data(120, 100, targets=1)
-    options = {"penalty_matrix": L, "fit_intercept": False}
-    stops = [0.0, unit**2]
-    by_solves = st.path(X, y, "ridge", stops, **options).coef
-    array = options | {"penalty_matrix": L.toarray()}
-    by_svd = st.path(X, y, "ridge", stops, **array).coef
-    np.testing.assert_allclose(by_solves, by_svd, rtol=0, atol=1e-9 * abs(by_svd).max())
-
-
-@pytest.mark.usefixtures("only_solves")
 def test_large_sparse_matrices_without_full_rank_are_refused():
     few = sparse.csr_array(np.eye(3, 90) + np.eye(3, 90, 1))
     X, y, _ = data(30, 90, targets=1)
@@ -166,15 +151,6 @@ def test_rules_of_inverse_problems_choose_the_stop_of_the_array(rule):
     np.testing.assert_allclose(free.coef_, dense.coef_, rtol=0, atol=1e-6)
 
 
-def test_traces_count_unshrunk_directions():
-    X, y, _ = data(targets=1)
-    options = {"penalty_matrix": st.Differences(2)}
-    dense = st.path(X, y[:, 0], "ridge", [0.0, 1.0], **options).degrees_of_freedom
-    free = st.path(aslinearoperator(X), y[:, 0], "ridge", [0.0, 1.0], probes=60, **options)
-    assert free.degrees_of_freedom[0] == dense[0] == 3
-    np.testing.assert_allclose(free.degrees_of_freedom, dense, rtol=0.1)
-
-
 @pytest.mark.parametrize("small", [0, 1000])
 def test_large_sparse_matrices_have_every_rule(monkeypatch, small):
     monkeypatch.setattr("stoptime.spectrum.krylov.SMALL", small)
@@ -191,24 +167,6 @@ def test_large_sparse_matrices_have_every_rule(monkeypatch, small):
             np.testing.assert_allclose(free.coef_, dense.coef_, rtol=0, atol=tolerance)
     with pytest.raises(ValueError, match="which an operator does not show"):
         st.path(aslinearoperator(X), y, "ridge", [1.0], penalty_matrix="standardise")
-
-
-def test_folds_of_operators_keep_the_penalty():
-    X, y, _ = data(60, 20, targets=1)
-    options = {"penalty_matrix": st.Differences(2), "cv": 4, "stops": [0.1, 1.0, 10.0]}
-    dense = st.StoppedRegressorCV("ridge", **options).fit(X, y[:, 0])
-    free = st.StoppedRegressorCV("ridge", **options).fit(aslinearoperator(X), y[:, 0])
-    np.testing.assert_allclose(free.errors_, dense.errors_, rtol=1e-5)
-
-
-def test_undetermined_directions_and_unknown_options_are_refused():
-    X, y, _ = data(targets=1)
-    flat = X - X.mean(axis=1, keepdims=True)  # constant coefficients have no influence
-    with pytest.raises(ValueError, match="does not penalise 1 direction"):
-        st.path(aslinearoperator(flat), y, "ridge", [1.0], penalty_matrix=st.Differences(1))
-    for rows in (X, aslinearoperator(X)):
-        with pytest.raises(TypeError, match="ranks"):
-            st.path(rows, y, "ridge", [1.0], penalty_matrix=st.Differences(1), ranks=3)
 
 
 def test_a_constant_fit_is_taken_by_the_intercept_with_the_least_norm():
@@ -243,25 +201,6 @@ def test_a_penalty_may_be_an_operator_of_any_size():
     by_matrix = st.path(X, y, "ridge", [1.0], penalty_matrix=steps).coef
     by_operator = st.path(X, y, "ridge", [1.0], penalty_matrix=aslinearoperator(L)).coef
     np.testing.assert_allclose(by_operator, by_matrix, rtol=0, atol=1e-8 * abs(by_matrix).max())
-
-
-def test_a_penalised_spectrum_of_an_operator_is_pickled():
-    X, y, _ = data(targets=1)
-    wide = aslinearoperator(np.tile(X, (1, 60)))
-    spectrum = st.decompose(wide, y, penalty_matrix=st.Differences(1), max_gain=1.0)
-    basis = pickle.loads(pickle.dumps(spectrum.basis))
-    unit = np.eye(spectrum.rank)[:, :2]
-    np.testing.assert_allclose(basis @ unit, spectrum.vectors[:, :2], rtol=0, atol=1e-12)
-
-
-def test_constant_columns_and_constant_targets_have_no_coefficients():
-    X, y, _ = data(targets=1)
-    steps = st.Differences(1)
-    flat = st.path(aslinearoperator(np.full_like(X, 2.0)), y, "ridge", [1.0], penalty_matrix=steps)
-    assert not flat.coef.any()
-    assert flat.intercept == pytest.approx(y.mean())
-    dull = st.path(aslinearoperator(X), np.full(N, 2.0), "ridge", [1.0], penalty_matrix=steps)
-    np.testing.assert_allclose(dull.coef, 0, atol=1e-14)
 
 
 def test_far_means_are_harmless():

@@ -8,7 +8,7 @@ from scipy.sparse.linalg import aslinearoperator
 from sklearn.base import clone
 
 import stoptime as st
-from stoptime.spectrum.penalty import StandardForm, bands_of
+from stoptime.spectrum.penalty import bands_of
 
 N = 30
 P = 9
@@ -104,22 +104,6 @@ def test_every_method_is_ordinary_in_standard_form(method):
         np.testing.assert_allclose(here.degrees_of_freedom, there.degrees_of_freedom, rtol=1e-9)
 
 
-FILTERS = [method for method in PLAIN if isinstance(method, st.Filter)]
-
-
-def test_wide_data_agree_with_the_tall_route():
-    X, y, weights = data(12, 20)
-    penalty = st.Differences(2)
-    tall = np.vstack([X, np.zeros((12, 20))])
-    more = np.vstack([y, np.zeros((12, 2))])
-    heavy = np.append(weights, np.zeros(12))
-    here = st.path(X, y, "nesterov-flow", [1.0, 9.0], sample_weight=weights, penalty_matrix=penalty)
-    there = st.path(
-        tall, more, "nesterov-flow", [1.0, 9.0], sample_weight=heavy, penalty_matrix=penalty
-    )
-    np.testing.assert_allclose(here.coef, there.coef, atol=1e-10)
-
-
 def test_unshrunk_directions_are_counted_and_fitted_at_every_stop():
     X, y, _ = data()
     spectrum = st.decompose(X, y, penalty_matrix=st.Differences(2))
@@ -140,23 +124,7 @@ def test_degrees_of_freedom_are_the_trace_of_the_map_to_the_fit():
     np.testing.assert_allclose(path.degrees_of_freedom[0], np.trace(path.predict(X)[0]))
 
 
-def test_fixed_design_risk_follows_from_the_coordinates_of_the_signal():
-    X, _, _ = data()
-    X = X - X.mean(axis=0)
-    L = np.random.default_rng(3).normal(size=(P, P))
-    beta = np.linspace(-1, 1, P)
-    spectrum = st.decompose(X, np.zeros(N), fit_intercept=False, penalty_matrix=L)
-    signal = spectrum.vectors.T @ (L.T @ L @ beta)
-    known = {"eigenvalues": spectrum.eigenvalues, "signal": signal, "noise": 2.0, "n_samples": N}
-    curve = st.risk("nesterov-flow", [1.0], target="prediction", **known)
-    whole = {"fit_intercept": False, "penalty_matrix": L}
-    fitted = st.path(X, X @ beta, "nesterov-flow", [1.0], **whole).predict(X)[0]
-    to_fit = st.path(X, np.eye(N), "nesterov-flow", [1.0], **whole).predict(X)[0]
-    exact = np.mean((X @ beta - fitted) ** 2) + 2.0 / N * np.sum(to_fit**2)
-    np.testing.assert_allclose(curve.total, [exact], rtol=1e-9)
-
-
-@pytest.mark.parametrize("rule", ["loo", "path-gcv", "gcv", "sure", "plug-in", "discrepancy"])
+@pytest.mark.parametrize("rule", ["loo", "path-gcv", "plug-in"])
 def test_every_rule_works_and_standardising_is_standardising(rule):
     X, y, weights = data(60, targets=1)
     X *= np.geomspace(1, 1000, P)
@@ -188,26 +156,6 @@ def test_folds_keep_the_penalty_and_fit_unshrunk_directions_anew():
     ordinary = st.StoppedRegressorCV("ridge", cv=4, stops=[0.3, 3.0])
     ordinary.fit(X * np.linspace(1, 2, P), y)
     np.testing.assert_allclose(banded.errors_, ordinary.errors_, rtol=1e-10)
-
-
-def test_intervals_many_targets_and_pickles():
-    import pickle
-
-    X, y, _ = data(50, targets=1)
-    model = st.StoppedRegressorCV(penalty_matrix=st.Differences(2)).fit(X, y[:, 0])
-    again = pickle.loads(pickle.dumps(clone(model).fit(X, y[:, 0])))
-    ends = model.predict_interval(X[:5])
-    np.testing.assert_allclose(again.predict_interval(X[:5]), ends, rtol=1e-9)
-    predicted = model.predict(X[:5])
-    assert np.all((ends[:, 0] < predicted) & (predicted < ends[:, 1]))
-    rng = np.random.default_rng(0)
-    many = X @ rng.normal(size=(P, 18)) + rng.normal(size=(50, 18))
-    options = {"penalty_matrix": st.Differences(1), "stops": np.geomspace(0.1, 30, 20)}
-    model = st.StoppedRegressorCV("nesterov-flow", per_target=True, **options).fit(X, many)
-    alone = st.StoppedRegressorCV("nesterov-flow", **options).fit(X, many[:, 7])
-    assert model.stop_[7] == alone.stop_
-    np.testing.assert_allclose(model.coef_[7], alone.coef_, atol=1e-10)
-    np.testing.assert_allclose(model.errors_[:, 7], alone.errors_, rtol=1e-9)
 
 
 def test_a_column_of_zero_scale_is_dropped_and_an_infinite_scale_is_not_shrunk():
@@ -247,22 +195,6 @@ def test_tensors_agree_with_arrays():
         np.testing.assert_allclose(loo.errors, same.errors, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-90, 1e90])
-def test_extreme_units_change_nothing_but_the_unit_of_the_stop(scale):
-    X, y, _ = data()
-    expected = st.path(X, y, "ridge", [2.0], penalty_matrix=st.Differences(2)).coef
-    L = st.Differences(2).matrix(P) * scale
-    coef = st.path(X * scale, y, "ridge", [2.0], penalty_matrix=L).coef
-    np.testing.assert_allclose(coef * scale, expected, rtol=1e-8)
-
-
-def test_far_means_are_harmless():
-    X, y, _ = data()
-    near = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=st.Differences(2)).coef
-    far = st.path(X + 1e6, y, "nesterov-flow", [2.0], penalty_matrix=st.Differences(2)).coef
-    np.testing.assert_allclose(far, near, atol=1e-7)
-
-
 @pytest.mark.parametrize("boundary", ["free", "periodic", "zero"])
 @pytest.mark.parametrize("shape", [7, (4, 5), (3, 4, 3)])
 @pytest.mark.parametrize("order", [1, 2])
@@ -287,12 +219,6 @@ def test_differences_in_one_to_three_dimensions(order, shape, boundary):
     image = L @ form.inverse.matrix
     np.testing.assert_allclose(image.T @ image, np.eye(form.inverse.rank), atol=1e-11)
     np.testing.assert_allclose(form.null.T @ form.inverse.matrix, 0, atol=1e-11)
-
-
-def test_a_diagonal_matrix_is_a_scaling_of_columns():
-    for matrix in (np.diag([1.0, -2.0, 4.0]), sparse.diags_array([1.0, 2.0, 4.0])):
-        form = StandardForm.of_matrix(matrix)
-        np.testing.assert_allclose(form.inverse.scales, [1, 0.5, 0.25])
 
 
 def test_groups_can_be_given_in_several_ways():
@@ -376,13 +302,6 @@ def test_bad_entries_of_x_are_refused(kind, value):
         model = st.StoppedRegressor(fit_intercept=intercept, penalty_matrix=PENALTIES[kind])
         with pytest.raises(ValueError, match=r"NaN|infinity"):
             model.fit(X, y)
-
-
-def test_models_with_a_penalty_are_saved(tmp_path):
-    X, y, _ = data(50, targets=1)
-    model = st.StoppedRegressorCV("ridge", penalty_matrix=st.Differences(2)).fit(X, y[:, 0])
-    st.save(model, tmp_path / "model.json")
-    np.testing.assert_array_equal(st.load(tmp_path / "model.json").predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("kind", ["differences", "wide", "bands", "standardise"])

@@ -45,7 +45,7 @@ def compared(X, y, method, stops, fit_intercept=True):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("smallest", [1e-2, 1e-4, 1e-6, 1e-7, 0.0])
+@pytest.mark.parametrize("smallest", [1e-2, 1e-6, 0.0])
 def test_expected_errors_bound_the_true_ones_and_raise_no_false_alarm(
     smallest, method, fit_intercept
 ):
@@ -57,16 +57,6 @@ def test_expected_errors_bound_the_true_ones_and_raise_no_false_alarm(
         assert np.all((expected > WARNED_ROUNDING) | (errors <= LOST))
         assert np.all((expected <= 10 * WARNED_ROUNDING) | (errors > GOOD))
         assert warned == (expected.max() > WARNED_ROUNDING)
-
-
-def test_the_grid_has_both_losses_and_good_answers():
-    rng = np.random.default_rng(3)
-    X = with_singular_values(rng, 200, [1.0, 0.3, 0.01, 1e-6])
-    errors, expected, warned = compared(X, rng.standard_normal(200), "ridge", [1.0, 1e6, np.inf])
-    assert errors[0] < 1e-13
-    assert expected[0] < 1e-12
-    assert min(errors[-1], expected[-1]) > LOST
-    assert warned
 
 
 def test_directions_below_the_rank_cut_are_missed_at_early_stops_too():
@@ -99,30 +89,15 @@ def test_columns_of_other_scales_keep_their_digits():
         st.path(st.Statistics.of(tiny, tiny @ np.ones(6) + tiny[:, 5] * 1e16), "ridge", [np.inf])
 
 
-@pytest.mark.parametrize("rows", [100, 7777, 60_000])
-def test_one_hot_columns_raise_no_alarm(rows):
+def test_one_hot_columns_raise_no_alarm():
     rng = np.random.default_rng(0)
     X = OneHotEncoder(sparse_output=False).fit_transform(rng.integers(0, 12, (60_000, 2)))
     y = X @ rng.standard_normal(24) + rng.standard_normal(60_000)
-    chunks = st.Chunks.of(X, y, rows=rows)
+    chunks = st.Chunks.of(X, y, rows=7777)
     assert st.decompose(chunks).rank == 22
     model = st.StoppedRegressorCV("ridge", cv=3, stops=[1.0, 1e3, np.inf]).fit(chunks)
     known = st.path(X, y, "ridge", [model.stop_], solver="svd").coef[0]
     np.testing.assert_allclose(model.coef_, known, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "method", ["gradient-descent", "nesterov", "nu-method", "conjugate-gradient"]
-)
-def test_steps_that_wait_for_the_data_raise_no_alarm(method):
-    rng = np.random.default_rng(1)
-    X = with_singular_values(rng, 300, [1.0, 0.3, 0.1, 0.01])
-    y = X @ np.ones(4) + rng.standard_normal(300)
-    dependent = np.column_stack([X, X[:, 0] - X[:, 1]])
-    for features in (X, dependent):
-        found = st.StoppedRegressor(method, stop=3).fit(st.Chunks.of(features, y, rows=50))
-        known = st.path(features, y, method, [3], solver="svd").coef[0]
-        np.testing.assert_allclose(found.coef_, known, rtol=1e-9)
 
 
 def test_targets_with_stops_of_their_own_are_told_apart():

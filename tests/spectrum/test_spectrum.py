@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoptime import decompose, leave_one_out, path, plan
-from stoptime.spectrum.factorise import by_features, by_rows, by_svd
-from stoptime.spectrum.kinds import sample_of
-from stoptime.spectrum.moments import moments
-from stoptime.spectrum.row_data import RowData
-from stoptime.spectrum.rows import ArrayRows, SomeRows
 from stoptime.support.arrays import EPS
 
-SHAPES = [(50, 8), (8, 50), (30, 30), (40, 1), (1, 5), (2, 2), (31, 30)]
+SHAPES = [(50, 8), (8, 50), (30, 30), (40, 1), (1, 5), (31, 30)]
 
 
 def problem(rng, n, p, q=None, mean=3.0):
@@ -54,23 +49,6 @@ def test_spectrum_factors_the_covariance(rng, shape, fit_intercept, solver):
     assert len(spec.padded_eigenvalues) == X.shape[1]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_dual_primal_and_svd_routes_draw_the_same_path(rng, shape):
-    X, y = problem(rng, *shape, q=2)
-    weights = rng.integers(1, 4, len(X))
-    sample = sample_of(X, y, weights, True)
-    tall = by_features(sample, RowData(sample).moments)
-    routes = [tall, by_rows(sample), by_svd(sample)]
-    for name in ("nesterov-flow", "gradient-flow", "ridge"):
-        paths = [path(spec, name, [0.0, 0.3, 5.0]) for spec in routes]
-        for other in paths[1:]:
-            np.testing.assert_allclose(other.coef, paths[0].coef, atol=1e-11)
-            np.testing.assert_allclose(other.intercept, paths[0].intercept, atol=1e-11)
-            np.testing.assert_allclose(
-                other.degrees_of_freedom, paths[0].degrees_of_freedom, atol=1e-9
-            )
-
-
 def test_a_weight_of_two_is_the_row_twice(rng):
     X, y = problem(rng, 20, 6)
     weights = rng.integers(0, 4, 20)
@@ -92,15 +70,6 @@ def test_a_direction_is_not_dropped_because_the_response_seems_to_miss_it(rng):
         np.testing.assert_allclose(
             found, coef, atol=1e-2
         )  # eps over the smallest singular value, and some
-
-
-def test_scaling_all_weights_changes_no_coefficient(rng):
-    X, y = problem(rng, 20, 6)
-    weights = rng.uniform(0.1, 2, 20)
-    a, b = (
-        path(X, y, "gradient-flow", [0.5, 20], sample_weight=weights * c).coef for c in (1.0, 1e-6)
-    )
-    np.testing.assert_allclose(a, b, rtol=1e-11)
 
 
 @given(
@@ -133,28 +102,6 @@ def test_path_turns_with_the_columns_and_ignores_shifts(seed, shift):
     )
     np.testing.assert_allclose(turned.coef, plain.coef @ Q, atol=1e-9)
     np.testing.assert_allclose(turned.predict(X @ Q + shift), plain.predict(X) - shift, atol=1e-9)
-
-
-def test_large_means_cost_no_digits(rng):
-    X, y = problem(rng, 6000, 5, mean=0.0)
-    far = X + 1e6
-    a, b = path(X, y, "gradient-flow", [0.3, 5.0]), path(far, y, "gradient-flow", [0.3, 5.0])
-    np.testing.assert_allclose(b.coef, a.coef, rtol=1e-8, atol=1e-9 * np.abs(a.coef).max())
-
-
-def test_moments_do_not_depend_on_the_block_size(rng):
-    X, y = problem(rng, 1000, 7, q=2)
-    shares = rng.uniform(size=1000)
-    shares /= shares.sum()
-    whole = moments(ArrayRows(X), y, shares)
-    some = [np.arange(start, min(start + 13, 1000)) for start in range(0, 1000, 13)]
-    blocks = sum(moments(SomeRows(ArrayRows(X), own), y[own], shares[own]) for own in some)
-    rows, _ = centred(X, y, shares)
-    np.testing.assert_allclose(blocks.gram, rows.T @ rows, rtol=1e-12, atol=1e-13)
-    for field in ("feature_mean", "target_mean", "gram", "cross"):
-        np.testing.assert_allclose(
-            getattr(blocks, field), getattr(whole, field), rtol=1e-12, atol=1e-13
-        )
 
 
 def test_auto_takes_the_svd_where_squares_lose_the_answer(rng):
@@ -230,17 +177,7 @@ def test_float32_stays_float32(rng):
             np.testing.assert_array_equal(drawn.coef, exact.astype(np.float32))
 
 
-def test_integers_become_float64(rng):
-    X = rng.integers(-5, 6, (30, 4))
-    y = rng.integers(0, 2, 30)
-    assert decompose(X, y).eigenvalues.dtype == np.float64
-    np.testing.assert_array_equal(
-        decompose(X, y).eigenvalues, decompose(X + 0.0, y + 0.0).eigenvalues
-    )
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("solver", ["gram", "svd"])
+@pytest.mark.parametrize(("order", "solver"), [("C", "gram"), ("F", "svd")])
 @pytest.mark.parametrize("shape", [(40, 5), (5, 40)], ids=str)
 def test_input_is_never_modified(rng, order, solver, shape):
     X, y = problem(rng, *shape)
@@ -252,15 +189,6 @@ def test_input_is_never_modified(rng, order, solver, shape):
     np.testing.assert_array_equal(y, y0)
 
 
-@pytest.mark.parametrize("shape", [(1, 6), (6, 1), (6, 6)], ids=str)
-def test_eigenvalues_that_overflow_are_refused(shape):
-    """Columns whose mean squares are numbers still, but not their sum, or that of a column."""
-    X = np.full(shape, -1.2e154 if shape[1] == 1 else -7.7e153)
-    X[0] *= 2.5 if shape[1] == 1 else 1
-    with pytest.raises(ValueError, match="X is too large"):
-        decompose(X, np.ones(len(X)), fit_intercept=False)
-
-
 def test_squares_of_float32_do_not_overflow(rng):
     X, y = problem(rng, 30, 4)
     expected = path(X, y, "ridge", [2.0]).coef
@@ -270,14 +198,6 @@ def test_squares_of_float32_do_not_overflow(rng):
         np.testing.assert_allclose(found.astype(float) * scale, expected, rtol=1e-5)
     with pytest.raises(ValueError, match="Coefficients overflow"):
         path((1e-30 * X).astype(np.float32), 1e15 * y, "ridge", [np.inf])
-
-
-@pytest.mark.parametrize("shape", [(40, 5), (5, 40)], ids=str)
-def test_a_spectrum_outlives_changes_to_the_data(rng, shape):
-    X, y = problem(rng, *shape)
-    spectrum, untouched = decompose(X, y), decompose(X.copy(), y).vectors
-    X *= 2
-    np.testing.assert_array_equal(spectrum.vectors, untouched)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -304,15 +224,6 @@ def test_centring_leaves_no_direction_in_doubt(rng):
         X, y = problem(rng, 300, 320, mean=0.0)
         spectrum = decompose(X, y)
         assert (spectrum.solver, spectrum.rank, spectrum.accuracy.gain) == ("gram", 299, np.inf)
-
-
-def test_a_path_of_wide_data_needs_no_copy_of_them(rng):
-    X, y = problem(rng, 100, 20_000, mean=0.0)
-    tracemalloc.start()
-    path(X, y, "nesterov-flow", [1.0, 2.0])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak <= 0.3 * X.nbytes
 
 
 @pytest.mark.parametrize(
@@ -400,11 +311,6 @@ def test_bad_weights_are_refused(rng, weights, message):
         decompose(*problem(rng, 30, 4), sample_weight=weights)
 
 
-def test_unknown_solver_is_refused(rng):
-    with pytest.raises(ValueError, match='solver must be "auto"'):
-        decompose(*problem(rng, 30, 4), solver="qr")
-
-
 @pytest.mark.parametrize("make", [np.zeros, np.ones, lambda shape: np.full(shape, 0.1)])
 @pytest.mark.parametrize("shape", [(10, 3), (3, 10), (1, 1)], ids=str)
 @pytest.mark.parametrize("solver", ["auto", "svd"])
@@ -424,11 +330,3 @@ def test_early_stops_do_not_mind_columns_of_very_different_scale(rng):
     drawn = path(X, y, "nesterov-flow", [1e-89])
     alone = path(X[:, 1:], y, "nesterov-flow", [1e-89])
     np.testing.assert_allclose(drawn.coef[0, 1], alone.coef[0, 0], rtol=1e-12)
-
-
-def test_repr(rng):
-    assert (
-        repr(decompose(*problem(rng, 30, 4)))
-        == "Spectrum(30 samples, 4 features, rank 4, solver='gram')"
-    )
-    assert "2 targets" in repr(decompose(*problem(rng, 30, 4, q=2)))

@@ -17,7 +17,7 @@ DEVICES = [
     ),
 ]
 pytestmark = pytest.mark.parametrize("device", DEVICES)
-SHAPES = [(60, 8), (12, 40), (30, 30)]
+SHAPES = [(60, 8), (12, 40)]
 STOPS = np.array([0.0, 0.5, 2.0, 7.0, 20.0, np.inf])
 
 
@@ -35,7 +35,7 @@ def host(values):
     return values.cpu().numpy()
 
 
-@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
+@pytest.mark.parametrize("method", ["nesterov-flow", "nesterov"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_paths_are_those_of_arrays(rng, device, method, shape):
     X, y = problem(rng, shape)
@@ -53,8 +53,7 @@ def test_paths_are_those_of_arrays(rng, device, method, shape):
     np.testing.assert_allclose(host(predicted), expected.predict(new), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("solver", ["gram", "svd"])
+@pytest.mark.parametrize(("solver", "fit_intercept"), [("gram", True), ("svd", False)])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_spectra_are_those_of_arrays(rng, device, solver, shape, fit_intercept):
     X, y = problem(rng, shape, targets=3)
@@ -70,7 +69,7 @@ def test_spectra_are_those_of_arrays(rng, device, solver, shape, fit_intercept):
     assert found.n_observations == expected.n_observations
 
 
-@pytest.mark.parametrize("away", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("away", [1e3, 1e9])
 def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(rng, device, away):
     X, y = problem(rng)
     right = st.decompose(*tensors(device, X, y))
@@ -80,8 +79,7 @@ def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(rng, device, 
     np.testing.assert_allclose(abs(found.response), abs(right.response), rtol=1e-10)
 
 
-@pytest.mark.parametrize("targets", [None, 3, 20])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("targets", "weighted"), [(None, False), (20, True)])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_left_out_errors_are_those_of_arrays(rng, device, shape, weighted, targets):
     X, y = problem(rng, shape, targets)
@@ -124,31 +122,6 @@ def test_estimators_choose_what_they_choose_for_arrays(rng, device, options):
     np.testing.assert_allclose(host(interval), expected.predict_interval(X, 0.8), rtol=1e-4)
 
 
-def test_a_validation_set_of_tensors(rng, device):
-    X, y = problem(rng)
-    held = st.HoldOut(X[40:], y[40:])
-    expected = st.StoppedRegressorCV(rule=held).fit(X[:40], y[:40])
-    X, y = tensors(device, X, y)
-    model = st.StoppedRegressorCV(rule=st.HoldOut(X[40:], y[40:])).fit(X[:40], y[:40])
-    assert model.stop_ == pytest.approx(expected.stop_, rel=1e-6)
-
-
-def test_per_target_stops(rng, device):
-    X, y = problem(rng, targets=20)
-    expected = st.StoppedRegressorCV(per_target=True).fit(X, y)
-    model = st.StoppedRegressorCV(per_target=True).fit(*tensors(device, X, y))
-    np.testing.assert_allclose(model.stop_, expected.stop_, rtol=1e-6)
-    np.testing.assert_allclose(host(model.coef_), expected.coef_, rtol=1e-6, atol=1e-7)
-
-
-def test_the_plug_in_stop_of_tensors(rng, device):
-    X, y = problem(rng)
-    expected = st.StoppedRegressor().fit(X, y)
-    model = st.StoppedRegressor().fit(*tensors(device, X, y))
-    assert model.stop_ == pytest.approx(expected.stop_, rel=1e-6)
-    assert model.degrees_of_freedom_ == pytest.approx(expected.degrees_of_freedom_)
-
-
 def test_float32_keeps_the_answer(rng, device):
     """Coefficients are those of the float64 fit to the same numbers, rounded once."""
     basis = np.linalg.qr(rng.standard_normal((300, 12)))[0]
@@ -170,14 +143,6 @@ def test_float32_keeps_the_answer(rng, device):
     )
 
 
-def test_large_means_keep_their_digits(rng, device):
-    X = rng.standard_normal((500, 5)) + 1e6
-    y = X @ np.arange(5.0) + rng.standard_normal(500)
-    expected = st.path(X - X.mean(axis=0), y - y.mean(), "nesterov-flow", [1.0, 5.0])
-    found = st.path(*tensors(device, X, y), "nesterov-flow", [1.0, 5.0])
-    np.testing.assert_allclose(host(found.coef), expected.coef, rtol=1e-8)
-
-
 def test_data_are_left_alone_and_carry_no_gradient(rng, device):
     X, y = tensors(device, *problem(rng))
     X.requires_grad_()
@@ -187,25 +152,6 @@ def test_data_are_left_alone_and_carry_no_gradient(rng, device):
     assert not model.coef_.requires_grad
     again = pickle.loads(pickle.dumps(model))
     assert torch.equal(again.predict(X), model.predict(X))
-
-
-def test_models_of_tensors_are_saved_for_arrays(rng, device, tmp_path):
-    X, y = problem(rng)
-    model = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y))
-    st.save(model, tmp_path / "model.json")
-    loaded = st.load(tmp_path / "model.json")
-    np.testing.assert_allclose(
-        loaded.predict(X), host(model.predict(*tensors(device, X))), rtol=1e-12
-    )
-
-
-def test_whole_numbers_are_widened(rng, device):
-    X = rng.integers(-3, 4, (40, 3))
-    y = X @ [1, 2, 3]
-    model = st.StoppedRegressor(stop=np.inf).fit(
-        *(torch.as_tensor(a, device=device) for a in (X, y))
-    )
-    np.testing.assert_allclose(host(model.coef_), [1, 2, 3], rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +170,6 @@ def test_bad_tensors_are_refused_with_advice(rng, device, spoil, message):
     X, y = spoil(*tensors(device, *problem(rng)))
     with pytest.raises(ValueError, match=message):
         st.decompose(X, y)
-
-
-def test_wrong_features_are_refused(rng, device):
-    X, y = tensors(device, *problem(rng))
-    with pytest.raises(ValueError, match="8 were fitted"):
-        st.StoppedRegressor(stop=1.0).fit(X, y).predict(X[:, :3])
 
 
 def test_models_predict_where_they_were_fitted(rng, device):
@@ -251,14 +191,6 @@ def test_models_predict_where_they_were_fitted(rng, device):
         of_tensors.fit(T[0].to_sparse(), T[1])
 
 
-def test_wide_tensors_with_rows_of_no_weight(rng, device):
-    X, y = problem(rng, (12, 40))
-    weight = np.r_[0.0, np.ones(11)]
-    expected = st.StoppedRegressorCV(stops=20).fit(X, y, weight)
-    found = st.StoppedRegressorCV(stops=20).fit(*tensors(device, X, y), weight)
-    np.testing.assert_allclose(found.errors_, expected.errors_, rtol=1e-6)
-
-
 @pytest.mark.parametrize("shape", [(6, 3), (3, 6)])
 def test_constant_columns_beside_dependent_ones_are_no_small_ones(rng, device, shape):
     X, y = problem(rng, shape)
@@ -277,15 +209,3 @@ def test_a_response_in_double_precision_is_centred_first(device):
     coef = st.StoppedRegressor(stop=np.inf).fit(X, y + 1.7e9).coef_
     assert coef.dtype == torch.float32
     np.testing.assert_allclose(coef.cpu().numpy(), [1, 2, 3, 4], rtol=1e-4)
-
-
-def test_residuals_of_rows_with_unequal_weights_are_tensors(device):
-    X = torch.tensor([[0.35, 0.29], [0.82, 0.03], [0.33, 0.55]], device=device)
-    y = torch.tensor([0.2, 2.1, -1.1], device=device)
-    weights = np.array([3.0, 1.0, 2.0])
-    model = st.StoppedRegressorCV("ridge", fit_intercept=False).fit(X, y, weights)
-    assert model.left_out_residuals_.dtype == X.dtype
-    same = st.StoppedRegressorCV("ridge", fit_intercept=False).fit(
-        X.cpu().numpy(), y.cpu().numpy(), weights
-    )
-    np.testing.assert_allclose(model.left_out_residuals_.cpu(), same.left_out_residuals_, rtol=1e-4)

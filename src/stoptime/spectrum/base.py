@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.spectrum.accuracy import Accuracy, Rounding
-from stoptime.spectrum.ritz import Krylov
+from stoptime.spectrum.accuracy import Accuracy, Krylov, Rounding
 from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, like, on_host
-
-
-class Vectors(Protocol):
-    """Eigenvectors V that are formed on demand."""
-
-    def __matmul__(self, components: Floats) -> Floats: ...
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -100,12 +92,10 @@ class Spectrum:
 
     Attributes
     ----------
-    eigenvalues : array of shape (rank,)
-        The positive eigenvalues, ascending. Null directions are left out: nothing is learned there.
-    basis : array, DualVectors or other Vectors
+    eigenvalues, response : arrays of shape (rank,), and (rank,) or (rank, n_targets)
+        The positive eigenvalues, ascending, and the z above; nothing is learned elsewhere.
+    basis : array or DualVectors
         An object with ``basis @ components`` equal to V times components; see :attr:`vectors`.
-    response : array of shape (rank,) or (rank, n_targets)
-        The z above.
     n_samples, n_observations : float
         Sum of the sample weights, which is the number of rows if there are no weights; and,
         for likelihoods, the larger of this sum and the number of rows of positive weight.
@@ -125,7 +115,7 @@ class Spectrum:
     """
 
     eigenvalues: Floats
-    basis: Floats | DualVectors | Vectors
+    basis: Any
     response: Floats
     n_samples: float
     n_observations: float
@@ -143,7 +133,7 @@ class Spectrum:
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
         if is_device_array(self.basis):
-            return self.basis  # type: ignore[return-value]
+            return self.basis
         if is_device_array(self.feature_mean):
             unit = np.eye(self.rank)
             return self.basis @ like(self.feature_mean, unit)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.base import Filter
@@ -23,7 +23,16 @@ from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.accuracy import largest_gain
-from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
+from stoptime.spectrum.kinds import checked_device, rows_in_memory
+from stoptime.support.arrays import (
+    Array,
+    Floats,
+    as_float64,
+    is_device_array,
+    like,
+    on_host,
+    slices,
+)
 from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
@@ -63,7 +72,6 @@ class Want:
     search: tuple[Method, ...] = ()
     rough: bool = False
     solver: str = "auto"
-    verbose: bool = False
 
     @classmethod
     def path(cls, method: Method, stops: ArrayLike, **options: Any) -> Want:
@@ -97,7 +105,6 @@ class Want:
         *,
         rows: bool = False,
         trace: bool = False,
-        verbose: bool = False,
     ) -> Want:
         """Return what the search for a stop begins with; ``rows``: whether single rows are used."""
         every = rows or any(isinstance(method, SpectralCutoff) for method in methods)
@@ -105,8 +112,7 @@ class Want:
         goals: tuple[Goal, ...] = ()
         if stops is not None and np.ndim(stops) > 0 and np.size(stops) > 0:
             goals = tuple(goal for one in methods for goal in cls.path(one, stops).goals)
-        searched = cls(goals, every, trace, search=tuple(methods), rough=rough)
-        return replace(searched, verbose=verbose)
+        return cls(goals, every, trace, search=tuple(methods), rough=rough)
 
     @property
     def gain(self) -> float:
@@ -135,10 +141,8 @@ def require_every_eigenvalue(methods: Iterable[Method]) -> None:
     """Raise a ValueError if any of the methods needs what a Krylov space misses of the data."""
     for method in methods:
         if isinstance(method, SpectralCutoff | Adaptive):
-            counts = isinstance(method, SpectralCutoff)
-            needs = "counts eigenvalues" if counts else "needs all of XᵀX"
             raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
-                f"{method.name} {needs}, and a Krylov space does not have all of them: "
+                f"{method.name} needs all of XᵀX, and a Krylov space does not have it: "
                 'give a dense X, decompose with solver="gram", or take "conjugate-gradient".'
             )
 
@@ -155,17 +159,8 @@ class TestErrors:
     fourths: Floats | None = None
 
 
-class TestSet(Protocol):
-    """Rows on which a path is tested."""
-
-    @property
-    def weight(self) -> float:
-        """The sum of their weights."""
-
-    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
-        """Return sums of squared prediction errors at the stops, in the unit of each target."""
-
-
+TestSet = Any
+"""Rows on which a path is tested, as :class:`RowsToTest`, with ``weight`` and ``errors``."""
 Fold = Callable[[], "tuple[Data, TestSet]"]
 """Makes a training set and a test set when called, so that one fold at a time is in memory."""
 
@@ -219,27 +214,32 @@ class Data(ABC):
         """Draw the folds of a splitter, once, in the form that :meth:`folds` takes."""
 
     @abstractmethod
-    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Any) -> list[Fold]:
         """Return the training and test sets of folds that were drawn."""
 
-    def left_out(
-        self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
-    ) -> list[tuple[Fit, TestedRows]]:
+    def left_out(self, splits: Any, fitted: Callable[[Data], Fit]) -> list[tuple[Fit, TestedRows]]:
         """Fit the training set of every fold, and return the rows that the fold tests by its fit.
 
         Streamed data are read twice.
         """
         found = []
-        for fold in progress(self.folds(splits, verbose=verbose), "refits", verbose):
-            train, test = cast("tuple[Data, RowsToTest]", fold())
+        for fold in progress(self.folds(splits), "refits"):
+            train, test = fold()
             fit = fitted(train)
             rows = TestedRows.of(fit, test.X, test.y, test.weights)
             found.append((fit._replace(columns=test.columns), rows))
         return found
 
-    @abstractmethod
     def test(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
+        there = None if self.rows is None else self.rows.y
+        X = rows_in_memory(X, there, dtype=np.float64, name="X_val")
+        if is_device_array(there):
+            X, y = checked_device(X, y)
+        else:
+            y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val")
+        targets = () if self.single_target else (self.n_targets,)
+        return checked_test(X, y, (self.shape[1], *targets))
 
 
 def afresh(data: Data) -> Data:

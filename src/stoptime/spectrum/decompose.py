@@ -37,18 +37,13 @@ def decompose(
 
     .. math:: X^TX/n = V S V^T, \qquad z = V^TX^Ty/n
 
-    The result needs at most one extra array of the size of X, and none if X is tall and factored by
-    "gram"; with "krylov" it stores its Krylov vectors.
-
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n, p), LinearOperator, tensor, or streamed data
-        All are processed in double precision, float32 a block at a time, so that nothing is lost;
-        coefficients of float32 are rounded to float32. Sparse matrices are centred without
-        becoming dense. Arrays on disk (memory maps, zarr, HDF5) are read in blocks, as often as
-        needed, and so is a class of your own that derives from ``stoptime.spectrum.rows.Rows``.
-        Streamed data (Chunks, Statistics, Dask collections) are read once, and factored by "gram".
-        X is never modified.
+        All are processed in double precision; coefficients of float32 are rounded to float32.
+        Arrays on disk (memory maps, zarr, HDF5) are read in blocks, as often as needed, and so is
+        a class of your own that derives from ``stoptime.spectrum.rows.Rows``. Streamed data
+        (Chunks, Statistics, Dask collections) are read once, and factored by "gram".
     y : array-like of shape (n,) or (n, n_targets)
         The response; leave it out for chunks and statistics, which contain it.
     sample_weight : array-like of shape (n,), optional
@@ -57,24 +52,21 @@ def decompose(
         Whether to centre X and y.
     penalty_matrix : matrix of shape (k, p), Differences, Bands or "standardise", optional
         The L of a penalty ‖Lβ‖², in whose geometry all methods then work; an array, a sparse matrix
-        or a LinearOperator. Directions with Lβ = 0 are never shrunk. Where such a direction has a
-        constant fit, as columns of splines that add up to one do, the intercept takes it, and the
-        coefficients of least norm are returned. "standardise" penalises each coefficient in the
-        unit of its column's standard deviation on all rows. With an operator or a large sparse X,
-        the Krylov space is one in this geometry, and ``tol`` is an error of Lβ.
+        or a LinearOperator. Directions with Lβ = 0 are never shrunk; one with a constant fit, as
+        columns of splines that add up to one have, is left to the intercept. "standardise"
+        penalises each coefficient in the unit of its column's standard deviation on all rows. In a
+        Krylov space, ``tol`` is then an error of Lβ.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
         "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
         factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
         "gram" and turns to "svd" if the relative error of the coefficients could exceed 1e-10
-        (float32: 1e-8), judged by eps·L·min(1/s, ``max_gain``) for the smallest eigenvalue s that
-        is kept, and by the response in directions below the rank cut. "krylov", for sparse
-        matrices and operators only, computes Ritz values of a Krylov space started from the
-        response; "auto" uses it unless X is sparse with at most 1000 rows or columns.
+        (float32: 1e-8). "krylov", for sparse matrices and operators only, computes Ritz values of a
+        Krylov space started from the response; "auto" uses it unless X is sparse with at most 1000
+        rows or columns.
     max_gain : float, default=inf
-        The largest gain φ(0, t) that you will need: about t, or t² for an accelerated method. The
-        error of "gram" does not show at early stops, so that a moderate ``max_gain`` avoids "svd"
-        for ill-conditioned data. A Krylov space grows until every method has converged up to
-        this gain; :func:`stoptime.path` knows its method, and often needs less.
+        The largest gain φ(0, t) that you will need: about t, or t² for an accelerated method. A
+        moderate one avoids "svd" for ill-conditioned data, and keeps a Krylov space small;
+        :func:`stoptime.path` knows its method, and often needs less.
     **options
         For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
         coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,9 +13,8 @@ from scipy import linalg
 
 from stoptime.spectrum.accuracy import SAFETY, Rounding, check_scale, is_constant, unresolved
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.moments import NEAR, Statistics, diagonal
-from stoptime.spectrum.rows import BLOCK_NUMBERS, Sample
+from stoptime.spectrum.rows import BLOCK_NUMBERS, Rows, Sample
 from stoptime.support.arrays import (
     EPS,
     Floats,
@@ -27,7 +26,60 @@ from stoptime.support.arrays import (
     slices,
 )
 
-UNEVEN = 100.0  # ratio of mean squares of columns from which the order of columns matters
+
+@dataclass(frozen=True, eq=False)
+class CentredOperator:
+    r"""The centred, weighted X as an operator A that is never formed.
+
+    .. math:: A = D^{1/2}(I - \mathbf 1 d^T)X, \qquad A^TA = X^TX/n
+
+    with d the weights divided by their sum, D their diagonal matrix, and ``root`` the square roots
+    of d.
+    """
+
+    X: Rows
+    root: Any
+    centre: bool
+    is_transposed: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        n, p = self.X.shape
+        return (p, n) if self.is_transposed else (n, p)
+
+    @property
+    def T(self) -> CentredOperator:  # noqa: N802 - as arrays have it
+        """The transpose."""
+        return replace(self, is_transposed=not self.is_transposed)
+
+    def __matmul__(self, other: Any) -> Any:
+        # vectors are centred instead of the matrix, so that A and Aᵀ are adjoint to the last digit
+        # even if the means are large
+        if self.is_transposed:
+            if self.centre:
+                other = other - (self.root * (self.root @ other)[..., None]).T
+            return self.X.times_t((self.root * other.T).T)
+        image = self.X.times(other)
+        if self.centre:
+            image = image - self.root**2 @ image
+        return (self.root * image.T).T
+
+    def outer(self) -> Any:
+        """Return AAᵀ from XXᵀ, by centring its rows and columns in place."""
+        gram = self.X.outer()
+        if self.centre:
+            shares = self.root**2
+            means = gram @ shares
+            gram -= means
+            gram -= (means - shares @ means)[:, None]
+        gram *= self.root
+        gram *= self.root[:, None]
+        return gram
+
+    def owned(self) -> CentredOperator:
+        """Return an operator that does not change when the user's container does."""
+        return replace(self, X=self.X.owned())
 
 
 def assembled(
@@ -85,9 +137,9 @@ class Tall(NamedTuple):
     def eigenpairs(self) -> tuple[Floats, Any]:
         """Return eigenvalues, ascending, and eigenvectors."""
         gram = self.moments.gram
-        if self.powers.max() <= UNEVEN * self.powers.min():
-            return _eigh(gram)
         # eigh keeps the digits of small columns only if the largest columns come first
+        if self.powers.max() <= 100 * self.powers.min():
+            return _eigh(gram)
         order = np.argsort(-self.powers, kind="stable")
         index = like(gram, order)
         s, vectors = _eigh(gram[index][:, index])
@@ -245,16 +297,18 @@ def _of_products(
     """Return the accuracy of a product whose eigenvalues from the ``first`` on are kept."""
     if first == len(s):
         return Rounding(tolerance=sample.tolerance)
-    # dropping directions is harmless if X maps them to rounding errors
-    real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
-    lost = np.where(real[:, None], response[:first], 0)
-    dropped = _share(lost, response)
+    dropped = 0.0
+    if first:
+        # dropping directions is harmless if X maps them to rounding errors
+        real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
+        share = _share(np.where(real[:, None], response[:first], 0), response)
+        # a share is never known better than to rounding, even if the computed one is zero
+        dropped = max(share, EPS) if real.any() else 0.0
     return Rounding(
         unit=EPS * float(s[-1]),
         worst=EPS * float(s[-1] / s[first]),
         largest=float(s[-1]),
-        # a share is never known better than to rounding, even if the computed one is zero
-        dropped=max(dropped, EPS) if real.any() else 0.0,
+        dropped=dropped,
         hidden=float(powers[unresolved(powers, sample.rounding)].max(initial=0)),
         tolerance=sample.tolerance,
     )

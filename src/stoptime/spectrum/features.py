@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from stoptime.methods.adaptive import Adaptive, Products
-from stoptime.methods.base import Method
 from stoptime.spectrum.base import Spectrum
 from stoptime.support.arrays import Array, Floats, on_host
 
 
-def coefficients(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
+def coefficients(spectrum: Spectrum, method: Adaptive, stops: Floats) -> Array:
     """Return the coefficients of a method that sees features, (n_stops, p, n_targets)."""
-    adaptive = cast("Adaptive", method)
     with np.errstate(over="ignore", invalid="ignore"):
-        coef = adaptive.coefficients_at(*_products(spectrum, method), stops)
+        coef = method.coefficients_at(*_products(spectrum, method), stops)
     if not np.isfinite(coef).all():
         raise ValueError(f"Coefficients of {method} overflow: rescale X and y, or use another lr.")
     return coef
 
 
-def freedom(spectrum: Spectrum, method: Method, stops: Floats) -> Array:
+def freedom(spectrum: Spectrum, method: Adaptive, stops: Floats) -> Array:
     """Return its degrees of freedom, one for each stop, and for each target if there are many."""
-    adaptive = cast("Adaptive", method)
-    trace = adaptive.freedom_at(*_products(spectrum, method), stops) + spectrum.fit_intercept
+    trace = method.freedom_at(*_products(spectrum, method), stops) + spectrum.fit_intercept
     return trace[:, 0] if spectrum.response.ndim == 1 else trace
 
 
-def _products(spectrum: Spectrum, method: Method) -> tuple[Products, Array]:
+def _products(spectrum: Spectrum, method: Adaptive) -> tuple[Products, Array]:
     """Return XᵀX/n, and Xᵀy/n with one column for each target."""
     if spectrum.solver == "kernel":
         raise ValueError(f"{method.name} sees features, and a kernel has none: fit linear columns.")

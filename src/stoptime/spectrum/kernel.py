@@ -135,7 +135,7 @@ class KernelData(SampleData):
         factors = eigenvalues, basis, response
         return assembled(sample, factors, means, sample.target_power(), "kernel", EXACT)
 
-    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+    def folds(self, splits: Splits) -> list[Fold]:
         """Return the folds, each with the kernel between its own rows."""
         return [partial(self._fold, train, test) for train, test in splits]
 

@@ -1,26 +1,26 @@
 r"""Data that are used through products with vectors only: operators, and large sparse matrices.
 
-From the bidiagonalisation of A with :math:`A^TA = X^TX/n`, started with the response,
-
-.. math:: T = Q\Theta Q^T, \qquad \hat\beta(t) \approx VQ\,\varphi(\Theta, t)z, \qquad
-    z = \|X^Ty/n\|Q^Te_1:
-
-Ritz values and Ritz vectors replace eigenvalues and eigenvectors. Every target has its own space.
+Golub–Kahan bidiagonalisation :math:`AV_k = U_{k+1}B_k` of A with :math:`A^TA = X^TX/n`, started
+with the response (as LSQR by Paige and Saunders, 1982), gives the Ritz values Θ in the place of
+eigenvalues: with :math:`B^TB = Q\Theta Q^T`, :math:`\hat\beta(t) \approx VQ\,\varphi(\Theta, t)z`
+and :math:`z = \|X^Ty/n\|Q^Te_1`. Every target has its own space.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
-from stoptime.spectrum.accuracy import ReachError, largest_gain
+from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale, largest_gain
 from stoptime.spectrum.base import Density, Spectrum
-from stoptime.spectrum.centred import CentredOperator
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
     Data,
@@ -30,21 +30,211 @@ from stoptime.spectrum.data import (
     Want,
     require_every_eigenvalue,
 )
-from stoptime.spectrum.density import density
-from stoptime.spectrum.factorise import assembled
-from stoptime.spectrum.golub_kahan import GolubKahan, KrylovVectors
-from stoptime.spectrum.ritz import Krylov
+from stoptime.spectrum.factorise import CentredOperator, assembled
 from stoptime.spectrum.row_data import RowData, SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import ArrayRows, Sample, sample_sizes
-from stoptime.support.arrays import EPS, Floats
+from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
-from stoptime.support.progress import Ticker
+from stoptime.support.progress import Ticker, progress_shown
 
 SMALL = 1000  # rows or columns up to which all eigenvalues take no more than about a second
 LARGEST = 5000  # rows or columns up to which all eigenvalues are computed if they are needed
 MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 HORIZON = 30.0  # phase t√L at which the search for a stop first ends
-SMOOTH_HORIZON = 100.0  # the same for tL, for methods that do not oscillate
+
+
+class Basis:
+    """Orthonormal vectors, stored in blocks of 32 so that growth copies nothing."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.count = 0
+        self._blocks: list[Array] = []
+
+    def append(self, vector: Floats) -> None:
+        """Store one more vector."""
+        if self.count % 32 == 0:
+            self._blocks.append(np.empty((32, self.length)))
+        self._blocks[-1][self.count % 32] = vector
+        self.count += 1
+
+    def blocks(self) -> list[Array]:
+        """Return the vectors so far, in blocks of rows; later growth does not change them."""
+        return [block[: self.count - 32 * k] for k, block in enumerate(self._blocks)]
+
+    def orthogonalise(self, vector: Floats) -> Floats:
+        """Subtract the projection of a vector on the basis, in place."""
+        before = np.linalg.norm(vector)
+        # a difference much shorter than the vector consists of rounding to a visible part, which
+        # is not orthogonal to the basis; a second pass removes it ("twice is enough")
+        for _ in range(2):
+            for block in self.blocks():
+                vector -= (block @ vector) @ block
+            after = np.linalg.norm(vector)
+            if after > np.sqrt(0.5) * before:
+                break
+            before = after
+        return vector
+
+
+class GolubKahan:
+    """A bidiagonalisation of A that can be continued; ``start`` is Aᵀ times the ``target``.
+
+    Only V is stored and reorthogonalised, which suffices (Barlow, 2013). A is never squared, so
+    that components of y along small singular values keep all their digits. Images no longer than
+    the ``floor`` may be rounding errors of the means of X.
+    """
+
+    def __init__(
+        self,
+        matrix: Any,
+        start: Floats,
+        rounding: float,
+        floor: float = 0.0,
+        target: Floats | None = None,
+    ) -> None:
+        self.matrix = matrix
+        self.rounding = rounding
+        self.floor = floor
+        self.basis = Basis(len(start))
+        self.alphas: list[float] = []
+        self.betas: list[float] = []
+        # norms of SciPy do not overflow or underflow
+        self.power = 0.0 if target is None else float(norm(target, check_finite=False))
+        self.length = float(norm(start, check_finite=False))
+        if self.power and start.any():
+            # an entry of this size shows whether products have lost their digits
+            size = float(np.abs(start).max()) / self.power
+            check_scale("X", float(np.clip(size, 1e-150, 1e150)) ** 2)
+        # a start this short is what rounding leaves of the means in Aᵀy
+        self.exhausted = self.length <= floor * self.power
+        self.corner = self.length / self.power if self.power else 0.0
+        self._next = start / self.length if self.length > 0 else start
+        self._left = target / self.power if target is not None and self.power else np.zeros(1)
+        self._first_left = self._left
+        self._scale = self.corner
+        self._diagonal = self.corner
+        self._misfit = 1.0
+        self._fit = 0.0
+        self._unlearned = np.inf
+
+    @property
+    def size(self) -> int:
+        """Dimension of the space."""
+        return len(self.alphas)
+
+    def step(self) -> None:
+        """Add one vector: a product with A, and one with its transpose."""
+        v = self._next
+        u = self.matrix @ v
+        if self.corner and self.size < 2:
+            self._check_transpose(u, self.corner if not self.size else 0.0)
+            # Xᵀy that is so small beside X and y consists of rounding alone
+            if not self.size and self.length <= self.rounding * np.linalg.norm(u) * self.power:
+                self.exhausted = True
+                return
+        u -= (self.betas[-1] if self.size else self.corner) * self._left
+        alpha = float(np.linalg.norm(u))
+        fitted = self._vanishes(alpha)
+        if self.corner or not fitted:
+            self.basis.append(v)
+            self.alphas.append(alpha)
+            self.betas.append(0.0)
+        if fitted:
+            self.exhausted = True
+            return
+        self._left = u / alpha
+        w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
+        beta = float(np.linalg.norm(w))
+        self._rotate(alpha, beta)
+        self.exhausted = self._vanishes(beta) or self.size == min(self.matrix.shape)
+        if not self.exhausted:
+            self.betas[-1] = beta
+            self._next = w / beta
+
+    def _check_transpose(self, image: Floats, expected: float) -> None:
+        """Raise a ValueError if u₁ᵀAv is not (Aᵀu₁)ᵀv, a test that needs no further product."""
+        # Aᵀu₁ is a multiple of the first vector, and so orthogonal to the second
+        found = float(self._first_left @ image)
+        # rounding alone makes no such difference, not even in products that cancel to a hundredth
+        if abs(found - expected) > 1e-3 * max(self.corner, 0.01 * float(np.linalg.norm(image))):
+            raise ValueError(
+                "X is not a linear operator: its rmatvec is not the transpose of its matvec. In "
+                f"the test ⟨Xv, u⟩ = ⟨v, Xᵀu⟩ the left side is {found:.5g} and the right side "
+                f"{expected:.5g}. An approximate adjoint, such as an unmatched back projection, "
+                "does not solve least squares: use the exact one."
+            )
+
+    def _rotate(self, alpha: float, beta: float) -> None:
+        """Add a column to the QR factorisation of B, which gives the gradient as in LSQR."""
+        # the rotation removes alpha: the cosine's share of the misfit is fitted, the sine's is left
+        size = np.hypot(self._diagonal, alpha)
+        cosine = self._diagonal / size
+        added = abs(cosine) * self._misfit
+        self._misfit *= alpha / size
+        self._fit = np.hypot(self._fit, added)
+        self._diagonal = -cosine * beta
+        if self.corner:
+            gradient = self._misfit * abs(self._diagonal) / self.corner
+            self._unlearned = float(max(gradient, added / self._fit))
+
+    def _vanishes(self, entry: float) -> bool:
+        self._scale = max(self._scale, entry)
+        return entry <= max(self.rounding * self._scale, self.floor)
+
+    def space(self, *, accurate: bool = False) -> Space:
+        """Diagonalise BᵀB, accurately by the singular values of B, or faster as it is."""
+        k = self.size
+        unlearned = 0.0 if self.exhausted else self._unlearned
+        alphas = np.array(self.alphas)
+        steps = np.array([self.corner, *self.betas[:-1]])[:k]
+        if k == 0:
+            return Space(alphas, alphas, np.empty((0, 0)), alphas, unlearned)
+        if accurate:
+            bidiagonal = np.zeros((k + 1, k))
+            np.fill_diagonal(bidiagonal, steps)
+            np.fill_diagonal(bidiagonal[1:], alphas)
+            left, lengths, right = np.linalg.svd(bidiagonal, full_matrices=False)
+            values = lengths[::-1] ** 2
+            rotation = right[::-1].T
+            # Bᵀ maps the first left vector to v₁, which gives small components to more digits
+            first = (lengths * left[0] / self.corner)[::-1] if self.corner else rotation[0]
+        else:
+            values, rotation = eigh_tridiagonal(alphas**2 + steps**2, alphas[:-1] * steps[1:])
+            # rounding may turn the smallest eigenvalues negative, which filters refuse
+            values = np.maximum(values, TINY)
+            first = rotation[0]
+        # the image of the last vector leaves the space by this length, unless it is complete
+        coupling = 0.0 if self.exhausted else self.alphas[-1] * self.betas[-1]
+        return Space(values, self.length * first, rotation, coupling * rotation[-1], unlearned)
+
+
+@dataclass(frozen=True)
+class KrylovVectors:
+    """Ritz vectors of one or several spaces, computed on demand."""
+
+    # each basis, in blocks of rows, times its rotation gives the vectors of a space
+    bases: tuple[list[Array], ...]
+    rotations: tuple[Array, ...]
+    order: NDArray[np.intp]
+    length: int
+
+    def __matmul__(self, components: Floats) -> Floats:
+        unsorted = np.empty_like(components)
+        unsorted[self.order] = components
+        out = np.zeros((self.length, *components.shape[1:]))
+        for blocks, rotation in zip(self.bases, self.rotations, strict=True):
+            own, unsorted = np.split(unsorted, [rotation.shape[1]])
+            own = rotation @ own
+            for block in blocks:
+                out += block.T @ own[: len(block)]
+                own = own[len(block) :]
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        if copy is False:
+            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
+        return np.asarray(self @ np.eye(len(self.order)), dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -113,12 +303,8 @@ class KrylovData(SampleData):
         if want.every:
             require_every_eigenvalue([*want.search, *(method for method, _ in want.goals)])
             raise ValueError(WITHOUT_ROWS)
-        if want.search and not want.goals:
-            return self._searched(want)
-        return self._grown(want)
-
-    def _searched(self, want: Want) -> Spectrum:
-        """Return Krylov spaces up to t√L = 30, or tL = 100, or as far as memory allows."""
+        if want.goals or not want.search:
+            return self._grown(want)
         goals = tuple(self._first_goal(method) for method in want.search)
         for _ in range(30):
             try:
@@ -130,11 +316,11 @@ class KrylovData(SampleData):
         return self._grown(replace(want, goals=goals))
 
     def _first_goal(self, method: Method) -> Goal:
-        """Return the stop at which the search first ends."""
+        """Return the stop at which the search first ends, for smooth paths at tL = 100."""
         if not isinstance(method, Filter):
             return Goal(method, method.horizon)
         largest = self._rough_largest or 1.0
-        time = SMOOTH_HORIZON / largest if method.time_power == 1 else HORIZON / np.sqrt(largest)
+        time = 100 / largest if method.time_power == 1 else HORIZON / np.sqrt(largest)
         if method.whole_stops:
             # an iteration advances by its pace; fewer than two steps leave nothing to choose from
             time = max(np.ceil(time / as_filter(method.tuned_to([0.0, largest])).pace), 2.0)
@@ -163,8 +349,7 @@ class KrylovData(SampleData):
         sample = self.sample
         sample.target_power()  # checks the scale of y before any work
         targets = np.sqrt(sample.shares)[:, None] * (sample.y - sample.means[1])
-        starts = self.operator.T @ targets
-        pairs = zip(starts.T, targets.T, strict=True)
+        pairs = zip((self.operator.T @ targets).T, targets.T, strict=True)
         rounding = sample.rounding
         return [GolubKahan(self.operator, one, rounding, self.floor, y) for one, y in pairs]
 
@@ -176,8 +361,7 @@ class KrylovData(SampleData):
 
     def _share(self, number: int) -> int:
         """Return how many vectors a target may have if the later ones get as many."""
-        others = sum(run.size for run in self._runs[:number])
-        left = self.max_rank - others
+        left = self.max_rank - sum(run.size for run in self._runs[:number])
         return max(left // (len(self._runs) - number), 1)
 
     @cached_property
@@ -190,22 +374,22 @@ class KrylovData(SampleData):
             # the error of a Ritz value is about the square of its relative residual, a per cent
             while residual > 0.1 * found and not run.exhausted and run.size < self._share(number):
                 run.step()
-                if run.size:
-                    space = run.space(accurate=False)
-                    found = float(space.values[-1])
-                    residual = abs(float(space.leaving[-1]))
+                space = run.space()
+                found = float(space.values.max(initial=0))
+                residual = float(np.abs(space.leaving[-1:]).sum())
             largest = max(largest, found)
         return largest
 
     def _grown(self, want: Want) -> Spectrum:
         """Grow until the paths have converged at all goals, and return the Ritz values."""
         require_every_eigenvalue(method for method, _ in want.goals)
-        ticker = Ticker("Krylov space", want.verbose or self.options.verbose)
-        try:
-            for number in range(len(self._runs)):
-                self._grow(number, want.goals, ticker)
-        finally:
-            ticker.close()
+        with progress_shown(self.options.verbose):
+            ticker = Ticker("Krylov space")
+            try:
+                for number in range(len(self._runs)):
+                    self._grow(number, want.goals, ticker)
+            finally:  # a bar ends its line also if the goals are not reached
+                ticker.close()
         spectrum = self._assembled(want.goals)
         probes = max(self.options.probes, 10 if want.trace else 0)
         if not probes:
@@ -213,8 +397,8 @@ class KrylovData(SampleData):
         # probes converge for given goals only, so a later stop needs longer ones
         found = self._probed.get((want.goals, probes))
         if found is None:
-            krylov = spectrum.accuracy
-            goals = [(krylov.tuned(m), stop) for m, stop in want.goals]  # type: ignore[attr-defined]
+            krylov: Any = spectrum.accuracy
+            goals = [(krylov.tuned(m), stop) for m, stop in want.goals]
             found = density(self.operator, goals, probes, self.options.rng, self.max_rank)
             self._probed[want.goals, probes] = found
         return replace(spectrum, density=found)
@@ -224,15 +408,8 @@ class KrylovData(SampleData):
         run = self._runs[number]
         if not run.size and not run.exhausted:
             run.step()
-        if run.size:
-            image = float(np.hypot(run.corner, run.alphas[0]))  # length of A times the first vector
-            if run.length <= self.sample.rounding * image * run.power:
-                # Xᵀy is so small beside X and y that it consists of rounding alone
-                run.forget()
         while not run.exhausted:
-            account = self._account([run], accurate=False)
-            errors = [float(account.errors(m, np.array([stop]))[0]) for m, stop in goals]
-            error = max([0.0, *errors])
+            error = _error_at(self._account([run]), goals)
             ticker(f"{sum(one.size for one in self._runs)} vectors, relative error {error:.1g}")
             if error <= self.options.tol:
                 return
@@ -256,7 +433,7 @@ class KrylovData(SampleData):
             f"MiB) or a larger tol than {self.options.tol:g}."
         )
 
-    def _account(self, runs: list[GolubKahan], *, accurate: bool) -> Krylov:
+    def _account(self, runs: list[GolubKahan], *, accurate: bool = False) -> Krylov:
         spaces = tuple(run.space(accurate=accurate) for run in runs)
         hidden = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
         # probes are counted by themselves
@@ -281,18 +458,18 @@ class KrylovData(SampleData):
         bases = tuple(run.basis.blocks() for run in self._runs)
         rotations = tuple(one.rotation[:, own] for one, own in zip(spaces, kept, strict=True))
         basis = KrylovVectors(bases, rotations, order, self.sample.shape[1])
-        errors = [float(krylov.errors(m, np.array([stop]))[0]) for m, stop in goals]
         gains = [largest_gain(krylov.tuned(m), t) for m, t in goals if isinstance(m, Filter)]
-        gain = np.inf if krylov.exhausted else max(gains, default=0.0)
-        krylov = replace(krylov, error=max([0.0, *errors]), gain=float(gain))
+        exhausted = all(run.exhausted for run in self._runs)
+        gain = np.inf if exhausted else float(max(gains, default=0.0))
+        krylov = replace(krylov, error=_error_at(krylov, goals), gain=gain)
         factors: tuple[Floats, Any, Floats] = values[order], basis, response[order]
         sample = self.sample
         return assembled(sample, factors, sample.means, sample.target_power(), "krylov", krylov)
 
-    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Splits) -> list[Fold]:
         """Return the folds."""
         if self.complete:
-            return self._whole.folds(splits, verbose=verbose)
+            return self._whole.folds(splits)
         return [partial(self._fold, train, test) for train, test in splits]
 
     def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, RowsToTest]:
@@ -302,8 +479,9 @@ class KrylovData(SampleData):
         if sample.row_weights is not None:
             weights *= sample.row_weights
         shares, n, count = sample_sizes(weights, sample.n_rows)
-        part = replace(sample, uneven_shares=shares, n_samples=n, n_observations=count)
-        part = replace(part, X=sample.X.recounted())
+        X = copy(sample.X)
+        X.products = 0
+        part = replace(sample, X=X, uneven_shares=shares, n_samples=n, n_observations=count)
         own = weights_of_tests(sample, test)
         if sample.X.can_be_read:
             tested = RowsToTest(sample.X.matrix(test), sample.y[test], own)
@@ -312,3 +490,69 @@ class KrylovData(SampleData):
             np.add.at(everywhere, test, own)
             tested = RowsToTest(sample.X.X, sample.y, everywhere)  # type: ignore[attr-defined]
         return KrylovData(part, self.options), tested
+
+
+def _error_at(krylov: Krylov, goals: tuple[Goal, ...]) -> float:
+    return max([0.0, *(float(krylov.errors(m, np.array([t]))[0]) for m, t in goals)])
+
+
+def density(
+    A: CentredOperator, goals: Iterable[tuple[Method, float]], probes: int, seed: int, most: int
+) -> Density:
+    r"""Estimate the density of the eigenvalues of AᵀA from m random sign vectors.
+
+    .. math:: \mathrm{tr}\,f(A^TA) \approx \frac{\min(n, p)}m\sum_{k=1}^m\sum_j q_{1j}^2 f(\theta_j)
+
+    This is stochastic Lanczos quadrature. A probe ends when its degrees of freedom at the goals,
+    tuned methods and stops, have converged; ``most`` is the largest number of its vectors.
+    """
+    n, p = A.shape
+    before = A.X.products
+    present = A.root > 0
+    size = int(np.count_nonzero(present)) - A.centre
+    # AAᵀ has the same positive eigenvalues as AᵀA; the smaller of the two has fewer zeros, which
+    # only add variance to the estimate
+    matrix = A.T if size < p else A
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (probes, matrix.shape[1]))
+    if size < p:
+        signs = signs * present
+        if A.centre:
+            # centring makes this direction a null direction, which the estimate must not contain
+            signs -= np.multiply.outer(signs @ A.root, A.root)
+    size = min(size, p)
+    finite = [(m, t) for m, t in goals if np.isfinite(t) and isinstance(m, Filter)]
+    # where there is no finite stop to converge at, 200 vectors have to do
+    most = min(most, max(size, 1), most if finite else 200)
+    rounding = EPS * max(n, p)
+    parts = [_nodes(GolubKahan(matrix, sign, rounding), finite, most) for sign in signs]
+    nodes = np.concatenate([values for values, _ in parts])
+    weights = np.concatenate([shares for _, shares in parts]) * size / probes
+    probe = np.repeat(np.arange(probes), [len(values) for values, _ in parts])
+    # nodes below the rank cut stand for zero eigenvalues, which add nothing to a trace
+    seen = np.flatnonzero(nodes > rounding**2 * nodes.max(initial=0))
+    order = seen[np.argsort(nodes[seen], kind="stable")]
+    return Density(nodes[order], weights[order], probe[order], A.X.products - before)
+
+
+def _nodes(run: GolubKahan, goals: list[tuple[Filter, float]], most: int) -> tuple[Array, Array]:
+    """Grow one probe until its traces have converged; return its nodes and their weights."""
+    # late degrees of freedom hardly change, so that earlier ones have to converge as well
+    fractions = np.array([1.0, 0.3, 0.1, 0.03])
+    traces: Any = np.full((len(goals), len(fractions)), np.inf)
+    values = weights = np.empty(0)
+    while not run.exhausted and run.size < most:
+        run.step()
+        if not run.exhausted:
+            run.step()
+        space = run.space()
+        values = space.values
+        weights = space.rotation[0] ** 2 if len(values) else values
+        found = np.empty_like(traces)
+        for row, (method, stop) in enumerate(goals):
+            stops = np.ceil(stop * fractions) if method.whole_stops else stop * fractions
+            found[row] = (weights * values) @ method.gain(values[:, None], stops)
+        settled = np.abs(found - traces) <= 1e-5 * np.abs(found)
+        if goals and settled.all() and run.size >= 4:
+            break
+        traces = found
+    return values, weights

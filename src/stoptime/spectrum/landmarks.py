@@ -219,7 +219,7 @@ class LandmarkData(SampleData):
         means = m.feature_mean, m.target_mean
         return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
 
-    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+    def folds(self, splits: Splits) -> list[Fold]:
         """Return the folds; all have the same landmarks."""
         return [partial(self._fold, train, test) for train, test in splits]
 

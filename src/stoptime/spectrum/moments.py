@@ -16,9 +16,7 @@ from stoptime.spectrum.rows import ArrayRows, Rows, checked_weights
 from stoptime.support.arrays import Floats, array_namespace, as_float64, like, on_host
 from stoptime.support.files import load_arrays, save_arrays
 
-GUESS_ROWS = 64  # rows whose mean is a good enough guess of the mean
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is
-NEGATIVE_VARIANCE = 1e-6  # of a variance: rounding may push a difference this far below zero
 MOST_FEATURES = 20_000  # their p × p products take 3.2 GB, and a few copies of that are needed
 STATISTICS_FORMAT = 1  # version of the layout of stored files
 
@@ -190,7 +188,7 @@ class Statistics:
         rest = diagonal(left.gram)
         # rounding makes variances slightly negative; rows that were never added, by far
         most = diagonal(self.gram) * self.weight / left.weight
-        if bool((rest < -NEGATIVE_VARIANCE * most).any()):
+        if bool((rest < -1e-6 * most).any()):
             raise ValueError(f"{part} cannot be a part of {self}: its variance is larger.")
         return replace(
             left,
@@ -223,8 +221,7 @@ class Statistics:
     def _check_like(self, other: Statistics) -> None:
         if not isinstance(other, Statistics):
             raise TypeError(f"Statistics merge only with Statistics; got {type(other).__name__}.")
-        mine = self.n_features, self.n_targets, self.single_target
-        if mine != (other.n_features, other.n_targets, other.single_target):
+        if (self.cross.shape, self.single_target) != (other.cross.shape, other.single_target):
             raise ValueError(
                 f"{self} and {other} have different columns, or y of different shapes."
             )
@@ -313,20 +310,21 @@ def _guessed_means(X: Rows, y: Any, weights: Any) -> tuple[Any, Any]:
     n = X.shape[0]
     if not n:
         return like(y, np.zeros(X.shape[1])), like(y, np.zeros(y.shape[1]))
-    # spread over all rows: the first ones may be unlike the others
-    few = np.linspace(0, n - 1, min(n, GUESS_ROWS)).astype(np.intp)
-    share = np.full(len(few), 1 / len(few))
+    # 64 rows spread over all, because the first ones may be unlike the others
+    step = max(n // 64, 1)
+    few: Any = slice(0, min(n, 64 * step), step)
+    share: Any = 1 / len(range(n)[few])
     if weights is not None:
         host = on_host(weights)
-        if n > GUESS_ROWS:
-            few = np.sort(np.argpartition(host, -GUESS_ROWS)[-GUESS_ROWS:])
-        share = host[few] / (host[few].sum() or 1.0)
+        if n > 64:
+            few = np.sort(np.argpartition(host, -64)[-64:])
+        share = like(y, host[few] / (host[few].sum() or 1.0))[:, None]
     rows = X.read(few)
-    share = like(y, share)[:, None]
     mean = (share * rows).sum(axis=0)
     spread = (share * rows * rows).sum(axis=0) - mean**2
     far = bool((mean**2 > NEAR**2 * spread).any())
-    return mean if far else 0 * mean, (share * as_float64(y[like(y, few)])).sum(axis=0)
+    few = few if isinstance(few, slice) else like(y, few)
+    return mean if far else 0 * mean, (share * as_float64(y[few])).sum(axis=0)
 
 
 def diagonal(matrix: Any) -> Any:
@@ -392,24 +390,22 @@ def _fault(arrays: dict[str, NDArray[Any]]) -> str:
     for name in ("format", *(one.name for one in fields(Statistics))):
         if name not in arrays:
             return f"{name} is missing"
-    cross, gram, power = arrays["cross"], arrays["gram"], arrays["target_power"]
-    if cross.ndim != 2 or cross.size == 0:
-        return f"cross is of shape {cross.shape}"
-    p, q = cross.shape
-    shapes = {"origin": (p + q,), "offset": (p + q,), "gram": (p, p), "target_power": (q,)}
-    numbers = [arrays[name] for name in ("cross", "weight", *shapes)]
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape or arrays[name].dtype != np.float64:
-            found = f"{arrays[name].dtype} of shape {arrays[name].shape}"
-            return f"{name} is {found} instead of float64 of shape {shape}"
-    size = np.sqrt(np.diagonal(gram))
-    misfit = arrays["names"].shape not in {(0,), (p,)} or (arrays["single_target"] and q != 1)
-    faults = (
-        (arrays["format"] != STATISTICS_FORMAT, f"it is of format {arrays['format']}"),
-        (misfit, "its names or targets do not fit its shapes"),
-        (not all(np.isfinite(one).all() for one in numbers), "it has values that are not finite"),
-        (min(arrays["weight"], arrays["n_rows"]) < 0, "its number of rows is negative"),
-        (min(np.diagonal(gram).min(), power.min()) < 0, "it has negative mean squares"),
-        ((np.abs(gram - gram.T) > 1e-8 * size * size[:, None]).any(), "its gram is asymmetric"),
-    )
-    return next((reason for wrong, reason in faults if wrong), "")
+    p, q = arrays["cross"].shape if arrays["cross"].ndim == 2 else (0, 0)
+    shapes = {"gram": (p, p), "cross": (p, q), "target_power": (q,)}
+    shapes |= dict.fromkeys(("origin", "offset"), (p + q,))
+    numbers = [arrays[name] for name in shapes]
+    misfit = any(arrays[name].shape != shape for name, shape in shapes.items()) or p * q == 0
+    misfit |= arrays["names"].shape not in {(0,), (p,)} or (arrays["single_target"] and q != 1)
+    if arrays["format"] != STATISTICS_FORMAT:
+        return f"it is of format {arrays['format']}"
+    if misfit or any(one.dtype != np.float64 for one in numbers):
+        return "its arrays do not fit each other"
+    if not all(np.isfinite(one).all() for one in (*numbers, arrays["weight"])):
+        return "it has values that are not finite"
+    gram = arrays["gram"]
+    squares = np.diagonal(gram)
+    least = (squares.min(), arrays["target_power"].min(), arrays["weight"], arrays["n_rows"])
+    if min(least) < 0:
+        return "it has negative mean squares or numbers of rows"
+    asymmetric = np.abs(gram - gram.T) > 1e-8 * np.sqrt(squares * squares[:, None])
+    return "its gram is asymmetric" if asymmetric.any() else ""

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from stoptime.spectrum.dask import dask_rows
 from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.source import Source
-from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.sources import Chunks, dask_rows
 from stoptime.support.arrays import is_device_array
 
 
+@dataclass(frozen=True)
 class NewRows:
-    """Rows that can be multiplied with coefficients: array, matrix, operator or tensor.
+    """Rows that can be multiplied with coefficients: array, matrix, operator, tensor or chunks.
 
-    The products of a Dask collection, whose rows are not in memory, are lazy.
+    ``names`` are those of columns that scikit-learn has not checked already. The products of a
+    Dask collection, whose rows are not in memory, are lazy.
     """
 
-    def __init__(self, X: Any, names: Any = None, *, in_memory: bool = True) -> None:
-        # names of columns that scikit-learn has not checked already
-        self.X = X
-        self.names = names
-        self.in_memory = in_memory
+    X: Any
+    names: Any = None
+    in_memory: bool = True
 
     def predicted(self, coef: Any, intercept: Any) -> Any:
         """Return predictions where the coefficients are; lazy ones for Dask."""
-        return self.X @ coef + intercept
-
-    def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:  # noqa: ARG002
-        """Return response, predictions and weights in one pass, if the rows contain them."""
-        raise ValueError("y must be given with X: only chunks contain both rows and response.")
-
-
-class NewChunks(NewRows):
-    """Rows that are read block by block."""
-
-    def predicted(self, coef: Any, intercept: Any) -> Any:
-        """Return predictions of all blocks."""
+        if not isinstance(self.X, Source):
+            return self.X @ coef + intercept
         return np.concatenate([_predicted(block, coef, intercept) for block in self.X.blocks()])
 
     def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Return response, predictions and weights in one pass."""
+        """Return response, predictions and weights in one pass, if the rows contain them."""
+        if not isinstance(self.X, Source):
+            raise ValueError("y must be given with X: only chunks contain both rows and response.")  # noqa: TRY004
         if sample_weight is not None:
             raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
         parts = []
@@ -79,4 +71,4 @@ def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
     if hasattr(X, "__dask_graph__"):
         return NewRows(dask_rows(X), getattr(X, "columns", None), in_memory=False)
     chunks = X if isinstance(X, Source) else Chunks.of(X)
-    return NewChunks(chunks, chunks.names, in_memory=False)
+    return NewRows(chunks, chunks.names, in_memory=False)

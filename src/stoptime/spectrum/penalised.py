@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,11 +65,12 @@ class Penalised(Data):
 
     def _deviations(self) -> Floats:
         """Return the standard deviations of the columns, zero if they are constant."""
-        if isinstance(self.data, StreamData):
-            seen = self.data.moments if self.fit_intercept else self.data.moments.about_zero()
-            powers = np.diagonal(seen.gram)
-            return np.sqrt(np.where(is_constant(powers, seen.feature_mean), 0, powers))
-        return np.sqrt(column_powers(self.data.sample))  # type: ignore[attr-defined]
+        data: Any = self.data
+        if not isinstance(data, StreamData):
+            return np.sqrt(column_powers(data.sample))
+        seen = data.moments if self.fit_intercept else data.moments.about_zero()
+        powers = np.diagonal(seen.gram)
+        return np.sqrt(np.where(is_constant(powers, seen.feature_mean), 0, powers))
 
     @property
     def _of(self) -> Data:
@@ -86,21 +87,22 @@ class Penalised(Data):
         return self.data.rows
 
     @cached_property
-    def _standard(self) -> tuple[Data, Restoration]:
+    def _standard(self) -> tuple[Data, _Restoration]:
         """The data in standard form, and the way back."""
-        if isinstance(self.data, StreamData):
-            return _moments_in_standard_form(self.data, self.form)
-        sample, restored = _rows_in_standard_form(self.data.sample, self.form)  # type: ignore[attr-defined]
-        if isinstance(self.data, KrylovData):
+        data: Any = self.data
+        form = self.form
+        if isinstance(data, StreamData):
+            return _moments_in_standard_form(data, form)
+        sample, restored = _rows_in_standard_form(data.sample, form)
+        if isinstance(data, KrylovData):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
-            floor = self.data.floor and self.data.floor * _size(self.form.inverse)
-            return replace(self.data, sample=sample, least=floor), restored
-        ready = None
-        inverse = self.form.inverse
-        plain = isinstance(self.data, RowData) and not self.form.null.shape[1]
+            floor = data.floor and data.floor * _size(form.inverse)
+            return replace(data, sample=sample, least=floor), restored
+        inverse = form.inverse
+        plain = isinstance(data, RowData) and not form.null.shape[1]
         if isinstance(inverse, Scaling) and plain:
-            ready = partial(_scaled_moments, cast("RowData", self.data), inverse)
-        return RowData(sample, ready), restored
+            return RowData(sample, partial(_scaled_moments, data, inverse)), restored
+        return RowData(sample), restored
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
         """Factor the data in standard form, and map the result back."""
@@ -111,20 +113,17 @@ class Penalised(Data):
         """Draw the folds of a splitter."""
         return self.data.splits(cv, groups)
 
-    def folds(self, splits: Any, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Any) -> list[Fold]:
         """Return the folds; each has the same penalty, also one that is relative to all rows."""
-        return [partial(self._fold, one) for one in self.data.folds(splits, verbose=verbose)]
+        return [partial(self._fold, one) for one in self.data.folds(splits)]
 
     def _fold(self, fold: Fold) -> tuple[Data, TestSet]:
         train, test = fold()
         return Penalised(train, self.form), test
 
-    def left_out(
-        self, splits: Any, fitted: Callable[[Data], Fit], *, verbose: bool = False
-    ) -> list[tuple[Fit, TestedRows]]:
+    def left_out(self, splits: Any, fitted: Callable[[Data], Fit]) -> list[tuple[Fit, TestedRows]]:
         """Fit the training set of every fold with the penalty."""
-        penalised = lambda train: fitted(Penalised(train, self.form))  # noqa: E731
-        return self.data.left_out(splits, penalised, verbose=verbose)
+        return self.data.left_out(splits, lambda train: fitted(Penalised(train, self.form)))
 
     def test(self, X: Any, y: ArrayLike) -> TestSet:
         """Return new rows as a test set."""
@@ -132,7 +131,7 @@ class Penalised(Data):
 
 
 @dataclass(frozen=True)
-class Back:
+class _Back:
     """The M above."""
 
     form: StandardForm
@@ -140,7 +139,6 @@ class Back:
     mix: Any
 
     def of_rows(self, X: Any) -> Any:
-        """Return XM."""
         return self.form.inverse.of_rows(X) - (X @ self.free) @ self.mix
 
     def __matmul__(self, components: Any) -> Any:
@@ -148,17 +146,16 @@ class Back:
 
 
 @dataclass(frozen=True)
-class MappedVectors:
+class _MappedVectors:
     """Vectors of a problem in standard form, in the coordinates of X, formed on demand."""
 
     vectors: Any
-    back: Back
+    back: _Back
 
     def __matmul__(self, components: Any) -> Any:
         return self.back @ (self.vectors @ components)
 
-    def owned(self) -> MappedVectors:
-        """Return vectors that do not change when the user's container does."""
+    def owned(self) -> _MappedVectors:
         given = self.vectors
         return replace(self, vectors=given.owned() if hasattr(given, "owned") else given)
 
@@ -166,26 +163,24 @@ class MappedVectors:
         return np.asarray(self.back @ self.vectors.__array__(copy=copy), dtype=dtype)
 
 
-class Restoration(NamedTuple):
+class _Restoration(NamedTuple):
     """The way back from standard form: the M above, unshrunk directions, and means."""
 
-    back: Back
+    back: _Back
     geometry: Geometry
     feature_mean: Any
     target_mean: Any
 
     @classmethod
-    def of(cls, back: Back, response: Any, means: Any, single_target: bool) -> Restoration:
-        """Return the way back, where the free directions have this response."""
+    def of(cls, back: _Back, response: Any, means: Any, single_target: bool) -> _Restoration:
         one = (..., 0) if single_target else ...
         geometry = Geometry(back.free, on_host(response)[one], back.form.inverse.rank)
         return cls(back, geometry, means[0], means[1][one])
 
     def __call__(self, spectrum: Spectrum) -> Spectrum:
-        """Return a spectrum of ordinary data in the coordinates of X."""
         basis: Any = spectrum.basis
         formed = isinstance(basis, np.ndarray) or is_device_array(basis)
-        basis = self.back @ basis if formed else MappedVectors(basis, self.back)
+        basis = self.back @ basis if formed else _MappedVectors(basis, self.back)
         return replace(
             spectrum,
             basis=basis,
@@ -195,10 +190,10 @@ class Restoration(NamedTuple):
         )
 
 
-class StandardRows(Rows):
+class _StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
 
-    def __init__(self, rows: Rows, back: Back, images: Any, weighted: Any) -> None:
+    def __init__(self, rows: Rows, back: _Back, images: Any, weighted: Any) -> None:
         self.rows = rows
         self.back = back
         self.images = images
@@ -209,16 +204,13 @@ class StandardRows(Rows):
 
     @property
     def can_be_copied(self) -> bool:
-        """As X."""
         return self.rows.can_be_copied
 
     @property
     def products(self) -> int:  # type: ignore[override]
-        """Products with X."""
         return self.rows.products
 
     def read(self, index: Index) -> Any:
-        """Return some rows of X̃."""
         rows = self.back.form.inverse.of_rows(self.rows.read(index))
         if self.images.shape[1]:
             own = index if isinstance(index, slice) else like(self.images, index)
@@ -226,31 +218,26 @@ class StandardRows(Rows):
         return rows
 
     def times(self, vectors: Any) -> Any:
-        """Return X̃ times vectors."""
         found = self.rows.times(self.back.form.inverse @ vectors)
         return found - self.images @ (self.weighted.T @ found)
 
     def times_t(self, vectors: Any) -> Any:
-        """Return X̃ᵀ times vectors."""
         rest = vectors - self.weighted @ (self.images.T @ vectors)
         found = self.rows.times_t(rest)
         inverse = self.back.form.inverse
         return inverse.of_rows(found[None])[0] if found.ndim == 1 else inverse.of_rows(found.T).T
 
-    def owned(self) -> StandardRows:
-        """Return rows that do not change when the user's container does."""
-        return StandardRows(self.rows.owned(), self.back, self.images, self.weighted)
+    def owned(self) -> _StandardRows:
+        return _StandardRows(self.rows.owned(), self.back, self.images, self.weighted)
 
     def described(self, column: int) -> str:
-        """Name a column in messages."""
         return f"direction {column} of the standard form of penalty_matrix"
 
 
-def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, Restoration]:
+def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, _Restoration]:
     """Return the same sample in standard form, and the way back."""
     X = sample.X
     means = sample.means
-    mean = on_host(means[0])
     root = (sample.shares**0.5)[:, None]
 
     def centred_images(vectors: Any) -> Any:
@@ -264,7 +251,10 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
     def weighted_images(vectors: Floats) -> Floats:
         return np.asarray(on_host(root * centred_images(like(sample.y, vectors))))
 
-    free = form.null
+    y = as_float64(sample.y)
+    free = like(y, form.null)
+    images = y[:, :0]
+    mix = like(y, np.empty((0, form.inverse.width)))
     if free.shape[1]:
         # lengths of images are compared with the largest that the directions could have
         if not X.can_be_read:
@@ -275,24 +265,25 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
             largest = np.abs(form.null).T @ np.sqrt(squares)
         rounding = max(sample.rounding, SAFETY * form.doubt)
         count = int(np.count_nonzero(on_host(sample.shares)))
-        free = free_directions(form.null, largest, mean, weighted_images, rounding, count)
-    free = like(sample.y, free)
-    y = as_float64(sample.y)
-    images = y[:, :0]
-    mix = like(sample.y, np.empty((0, form.inverse.width)))
-    if free.shape[1]:
+        mean = on_host(means[0])
+        free = like(y, free_directions(form.null, largest, mean, weighted_images, rounding, count))
         images = centred_images(free)
     weighted = sample.shares[:, None] * images
     response = weighted.T @ (y - means[1])
     if free.shape[1]:
-        mix = form.inverse.of_rows(X.times_t(weighted).T)
-        # a second projection removes what rounding left of the unpenalised columns
-        mix = 2 * mix - (weighted.T @ images) @ mix
+        mix = _mixed(form, X.times_t(weighted).T, weighted.T @ images)
         y = y - images @ response
-    back = Back(form, free, mix)
-    rows = StandardRows(X, back, images, weighted)
-    restored = Restoration.of(back, response, means, sample.single_target)
+    back = _Back(form, free, mix)
+    rows = _StandardRows(X, back, images, weighted)
+    restored = _Restoration.of(back, response, means, sample.single_target)
     return replace(sample, X=rows, y=y), restored
+
+
+def _mixed(form: StandardForm, seen: Any, overlap: Any) -> Any:
+    """Return the G above from FᵀXᵀX/n, and from FᵀXᵀXF/n, which is one up to rounding."""
+    mix = form.inverse.of_rows(seen)
+    # a second projection removes what rounding left of the unpenalised columns
+    return 2 * mix - overlap @ mix
 
 
 def _size(matrix: Any, columns: int | None = None) -> float:
@@ -308,18 +299,18 @@ def _scaled_moments(data: RowData, inverse: Scaling) -> Statistics | None:
     known = data.known_moments
     if known is None:
         return None
-    columns = like(known.gram, inverse.columns)
-    scales = as_float64(like(known.gram, inverse.scales))
     p, q = known.cross.shape
     # the response keeps its place behind the features
     kept = like(known.gram, np.concatenate([inverse.columns, np.arange(p, p + q)]))
     unit = like(known.gram, np.concatenate([inverse.scales, np.ones(q)]))
+    columns = kept[: inverse.rank]
+    scales = unit[: inverse.rank, None]
     return replace(
         known,
         origin=known.origin[kept] * unit,
         offset=known.offset[kept] * unit,
-        gram=known.gram[columns][:, columns] * scales[:, None] * scales,
-        cross=known.cross[columns] * scales[:, None],
+        gram=known.gram[columns][:, columns] * scales * scales[:, 0],
+        cross=known.cross[columns] * scales,
         names=None,
     )
 
@@ -359,7 +350,7 @@ def free_directions(
 
 def _moments_in_standard_form(
     data: StreamData, form: StandardForm
-) -> tuple[StreamData, Restoration]:
+) -> tuple[StreamData, _Restoration]:
     r"""Return streamed data in standard form, and the way back.
 
     .. math:: \tilde X^T\tilde X = M^TX^TXM, \qquad \tilde X^T\tilde y = M^TX^Ty, \qquad
@@ -374,12 +365,9 @@ def _moments_in_standard_form(
     free = free_directions(form.null, largest, m.feature_mean, images, rounding, m.n_rows)
     seen = m.gram @ free
     response = free.T @ m.cross
-    features = form.inverse.of_rows(m.gram)
-    mix = free.T @ features
-    # a second projection removes what rounding left of the unpenalised columns
-    mix = mix + free.T @ (features - seen @ mix)
-    back = Back(form, free, mix)
-    gram = back.of_rows((features - seen @ mix).T)
+    mix = _mixed(form, seen.T, free.T @ seen)
+    back = _Back(form, free, mix)
+    gram = back.of_rows((form.inverse.of_rows(m.gram) - seen @ mix).T)
     standard = replace(
         m,
         origin=np.zeros(form.inverse.width + m.n_targets),
@@ -389,7 +377,7 @@ def _moments_in_standard_form(
         target_power=np.maximum(m.target_power - (response**2).sum(axis=0), 0),
         names=None,
     )
-    restored = Restoration.of(back, response, (m.feature_mean, m.target_mean), m.single_target)
+    restored = _Restoration.of(back, response, (m.feature_mean, m.target_mean), m.single_target)
 
     def combined(vectors: Floats) -> Array:
         # products of columns of X were rounded before a direction combined them

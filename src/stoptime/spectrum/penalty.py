@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
+from scipy.sparse.linalg import SuperLU, splu
 
 from stoptime.spectrum.kinds import checked_matrix, kind_of
-from stoptime.spectrum.solves import Solves
-from stoptime.support.arrays import EPS, Floats, array_namespace, as_dtype, like
+from stoptime.support.arrays import EPS, TINY, Floats, array_namespace, as_dtype, like, on_host
 from stoptime.support.checks import instance_of, whole_number
 
-BOUNDARIES = ("free", "periodic", "zero")
 LARGEST_BASIS = 2000  # columns up to which a pseudo-inverse is computed and stored as an array
+ILL_CONDITIONED = (
+    "penalty_matrix is too ill-conditioned to be solved as a sparse matrix: a matrix of more than "
+    "2000 columns must penalise every direction, so append small multiples of unit vectors to it; "
+    "take Differences of a lower order, or fewer coefficients along an axis."
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,106 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Solves:
+    r"""The pseudo-inverse of a sparse L with a known basis W of its null space, by sparse solves.
+
+    .. math:: L^+\gamma = (I - WW^T)\beta, \qquad (L^TL + EE^T)\beta = L^T\gamma
+
+    with unit vectors E of as many coordinates as determine the null space.
+    """
+
+    matrix: sparse.csr_array
+    null: Floats
+
+    @property
+    def rank(self) -> int:
+        """The rank of L."""
+        return int(self.null.shape[0] - self.null.shape[1])
+
+    @property
+    def width(self) -> int:
+        """Number of rows of L, which may be larger than its rank."""
+        return int(self.matrix.shape[0])
+
+    def of_rows(self, X: Any) -> Any:
+        """Return XL⁺."""
+        rows = np.asarray(on_host(X), np.float64).T
+        rows = rows - self.null @ (self.null.T @ rows)
+        L = self._scaled
+        if self._is_square:
+            found = self._factors.solve(rows, trans="T")[: self.width]
+        else:
+            found = np.zeros((self.width, *rows.shape[1:]))
+            for _ in range(1 + self._refinements):
+                found += L @ self._factors.solve(rows - L.T @ found)
+        return as_dtype(like(X, np.ascontiguousarray(found.T) / self._unit), X.dtype)
+
+    def __matmul__(self, components: Any) -> Any:
+        given = np.asarray(on_host(components), np.float64)
+        p, free = self.null.shape
+        L = self._scaled
+        if self._is_square:
+            found = self._factors.solve(np.concatenate([given, np.zeros((free, *given.shape[1:]))]))
+        else:
+            found = np.zeros((p, *given.shape[1:]))
+            for _ in range(1 + self._refinements):
+                found += self._factors.solve(L.T @ (given - L @ found))
+        found -= self.null @ (self.null.T @ found)
+        return as_dtype(like(components, found / self._unit), components.dtype)
+
+    @cached_property
+    def _unit(self) -> float:
+        return float(abs(self.matrix).max())
+
+    @cached_property
+    def _scaled(self) -> sparse.csr_array:
+        # squares of extreme entries would overflow or underflow
+        return self.matrix / self._unit
+
+    @property
+    def _is_square(self) -> bool:
+        """Whether L has full row rank, so that it is solved as it is, without its square."""
+        return self.width == self.rank
+
+    @cached_property
+    def _factors(self) -> SuperLU:
+        p, free = self.null.shape
+        # a unit vector for each direction of the null space, as far from its complement as possible
+        places = linalg.qr(self.null.T, mode="r", pivoting=True)[1][:free] if free else []
+        pinned = sparse.csr_array((np.ones(free), (np.arange(free), places)), shape=(free, p))
+        matrix = sparse.vstack([self._scaled, pinned])
+        options: dict[str, Any] = {}
+        if not self._is_square:
+            # a positive definite matrix needs no pivots, and is ordered by its own pattern
+            matrix = matrix.T @ matrix
+            options = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
+            options["diag_pivot_thresh"] = 0.0
+        try:
+            return splu(matrix.tocsc(), **options)
+        except RuntimeError:  # exactly singular
+            raise ValueError(ILL_CONDITIONED) from None
+
+    @cached_property
+    def _refinements(self) -> int:
+        """Number of corrections, the same for every product, which keeps products adjoint."""
+        L = self._scaled
+        given = L.T @ np.random.default_rng(0).standard_normal(self.width)
+        found = self._factors.solve(given)
+        change = self._factors.solve(given - L.T @ (L @ found))
+        # every correction multiplies the error by about this ratio
+        ratio = float(np.linalg.norm(change) / np.linalg.norm(found))
+        count = np.ceil(np.log(1e-12) / np.log(np.clip(ratio, TINY, 1 - EPS))) - 1
+        # three corrections are the most that help; more are needed where L has no full rank
+        if not count <= 3:
+            raise ValueError(ILL_CONDITIONED)
+        return max(int(count), 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the factors of SuperLU cannot be pickled
+        return Solves, (self.matrix, self.null)
+
+
+@dataclass(frozen=True)
 class StandardForm:
     """The B and the W above; the columns of W, of shape (n_features, n_free), are orthonormal.
 
@@ -115,7 +219,9 @@ class StandardForm:
                     return cls.of_scales(1 / diagonal)
         if sparse.issparse(matrix) and matrix.shape[1] > LARGEST_BASIS and matrix.nnz:
             none = np.empty((matrix.shape[1], 0))
-            return cls(Solves(sparse.csr_array(matrix), none).checked(), none)
+            inverse = Solves(sparse.csr_array(matrix), none)
+            _ = inverse @ np.zeros(matrix.shape[0])  # a matrix without full rank is refused
+            return cls(inverse, none)
         L = matrix.toarray() if sparse.issparse(matrix) else matrix
         return cls.of_singular(*singular(L))
 
@@ -179,8 +285,10 @@ class Differences:
     def __post_init__(self) -> None:
         """Check the parameters."""
         whole_number("order", self.order, least=1)
-        if self.boundary not in BOUNDARIES:
-            raise ValueError(f"boundary must be one of {BOUNDARIES}; got {self.boundary!r}.")
+        if self.boundary not in {"free", "periodic", "zero"}:
+            raise ValueError(
+                f'boundary must be "free", "periodic" or "zero"; got {self.boundary!r}.'
+            )
         axes = np.atleast_1d(1 if self.shape is None else self.shape)
         if axes.ndim != 1 or not 1 <= len(axes) <= 3 or np.any(axes < 1):
             raise ValueError(f"shape must be one to three positive integers; got {self.shape!r}.")

@@ -15,19 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_array
 
 from stoptime.spectrum.accuracy import ReachError, is_constant, unresolved
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Fold, RowsToTest, TestSet, Want, checked_test
+from stoptime.spectrum.data import Data, Fold, RowsToTest, TestSet, Want
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, centred
-from stoptime.spectrum.kinds import checked_device, rows_in_memory
 from stoptime.spectrum.moments import Statistics, diagonal, moments
 from stoptime.spectrum.rows import Sample
+from stoptime.spectrum.source import NO_FOLDS
 from stoptime.support.arrays import Array, Floats, like, on_host
 from stoptime.support.checks import row_numbers
-
-CANCELLED_SHARE = 1e-6  # of a variance that must remain for a difference of moments to be exact
 
 Splits = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
@@ -57,21 +54,8 @@ class SampleData(Data):
         if weights is not None:  # a test set of weight zero tests nothing
             splits = [(train, test) for train, test in splits if np.any(weights[test] > 0)]
         if not splits:
-            raise ValueError(
-                "cv must give at least one pair of training and test rows; it gave none."
-            )
+            raise ValueError(NO_FOLDS)
         return splits
-
-    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
-        """Return new rows as a test set."""
-        sample = self.sample
-        X = rows_in_memory(X, sample.y, dtype=np.float64, name="X_val")
-        if sample.on_device:
-            X, y = checked_device(X, y)
-        else:
-            y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val")
-        targets = () if sample.single_target else (sample.n_targets,)
-        return checked_test(X, y, (sample.n_features, *targets))
 
 
 def weights_of_tests(sample: Sample, test: NDArray[np.intp]) -> Array:
@@ -116,10 +100,11 @@ class RowData(SampleData):
 
     def _is_enough(self, found: Spectrum, want: Want) -> bool:
         """Tell whether products of X are accurate enough."""
-        if not want.search:
-            return want.gain <= found.accuracy.gain
-        if not want.rough:
-            return bool(np.isinf(found.accuracy.gain))
+        most = found.accuracy.gain
+        if np.isinf(most):
+            return True
+        if not (want.search and want.rough):
+            return not want.search and want.gain <= most
         s = found.padded_eigenvalues
         # products lose the smallest eigenvalue first
         return all(method.tuned_to(s) == method.tuned_to(s[-1:]) for method in want.search)
@@ -150,7 +135,7 @@ class RowData(SampleData):
             sample.X.check_finite()  # NaN has its own message
         return found
 
-    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
+    def folds(self, splits: Splits) -> list[Fold]:
         """Return the folds."""
         return [partial(self._fold, train, test) for train, test in splits]
 
@@ -171,7 +156,7 @@ class RowData(SampleData):
         except ValueError:  # of a constant column, variances are rounding alone
             return None
         # if little of a variance remains, the difference has lost its digits
-        lost = diagonal(left.gram) < CANCELLED_SHARE * diagonal(self.moments.gram)
+        lost = diagonal(left.gram) < 1e-6 * diagonal(self.moments.gram)
         return None if bool(lost.any()) else left
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -95,10 +94,6 @@ class Rows(ABC):
         """Return rows that do not change when the user's container does."""
         return self
 
-    def recounted(self) -> Rows:
-        """Return the same rows with products counted from zero."""
-        return self
-
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks whose copies, or so many numbers for each row, are small."""
         width = width or self.shape[1]
@@ -173,7 +168,7 @@ class ArrayRows(Rows):
         return slices(self.shape[0], room_for_numbers(self.X) // 8 // (width or self.shape[1]))
 
 
-class CountedRows(Rows):
+class _CountedRows(Rows):
     """Rows of which products with vectors are counted, column by column."""
 
     def __init__(self, X: Any) -> None:
@@ -181,11 +176,9 @@ class CountedRows(Rows):
         self.shape = tuple(X.shape)
 
     def times(self, vectors: Any) -> Any:
-        """Return X times vectors."""
         return self._counted(lambda: self.X @ vectors, vectors, self.shape[0])
 
     def times_t(self, vectors: Any) -> Any:
-        """Return Xᵀ times vectors."""
         return self._counted(lambda: (vectors.T @ self.X).T, vectors, self.shape[1])
 
     def _counted(self, product: Callable[[], Any], vectors: Any, length: int) -> Floats:
@@ -202,14 +195,8 @@ class CountedRows(Rows):
             raise ValueError("A product with X contains NaN: X is too large, or no valid operator.")
         return image.astype(np.float64, copy=False)
 
-    def recounted(self) -> Rows:
-        """Return the same rows with products counted from zero."""
-        found = copy(self)
-        found.products = 0
-        return found
 
-
-class SparseRows(CountedRows):
+class SparseRows(_CountedRows):
     """A sparse matrix by rows, in double precision; ``precision`` is that of the given one."""
 
     def __init__(self, X: Any, precision: Any = Rows.precision) -> None:
@@ -254,7 +241,7 @@ class SparseRows(CountedRows):
         return SparseRows(self.X.copy(), self.precision)
 
 
-class OperatorRows(CountedRows):
+class OperatorRows(_CountedRows):
     """A LinearOperator, whose rows cannot be read."""
 
     can_be_read = False

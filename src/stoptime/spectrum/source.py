@@ -9,8 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +17,13 @@ from sklearn.model_selection import check_cv
 
 from stoptime.spectrum.moments import Statistics
 from stoptime.support.checks import is_whole, row_numbers
-from stoptime.support.progress import throughput
+from stoptime.support.progress import Ticker
 
 NEVER = -1  # the fold of rows that are never tested on
 
 Sum = Callable[[int, Any, Any, Any], Any]
 """What is summed over rows: a function of their fold, X, y and weights."""
+NO_FOLDS = "cv must give at least one pair of training and test rows; it gave none."
 
 
 class Block(NamedTuple):
@@ -65,11 +64,10 @@ class Folds:
         labels = np.full(n_rows, NEVER)
         count = 0
         for train, test in check_cv(cv).split(np.broadcast_to(0.0, (n_rows, 1)), None, groups):
-            tested = np.zeros(n_rows, np.bool_)
+            tested, trained = np.zeros((2, n_rows), np.bool_)
             tested[row_numbers(test, n_rows)] = True
-            trained = np.zeros(n_rows, np.bool_)
             trained[row_numbers(train, n_rows)] = True
-            if (labels[tested] != NEVER).any() or not np.array_equal(~tested, trained):
+            if (labels[tested] != NEVER).any() or (tested == trained).any():
                 raise ValueError(
                     "cv must test on every row at most once, and train on all others, for streamed "
                     f"data; fold {count} does not. Use KFold or GroupKFold."
@@ -77,9 +75,7 @@ class Folds:
             labels[tested] = count
             count += 1
         if count == 0:
-            raise ValueError(
-                "cv must give at least one pair of training and test rows; it gave none."
-            )
+            raise ValueError(NO_FOLDS)
         return cls(count, labels)
 
     def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
@@ -105,22 +101,19 @@ class Source(ABC):
     def blocks(self) -> Iterator[Block]:
         """Return an iterator over all blocks, from the first on."""
 
-    def sums(
-        self, folds: Folds | None = None, summed: Sum | None = None, *, verbose: bool = False
-    ) -> dict[int, Any]:
+    def sums(self, folds: Folds | None = None, summed: Sum | None = None) -> dict[int, Any]:
         """Return the statistics, or other sums, of every fold, or of all rows, in one pass."""
         merged: dict[int, Any] = {}
         start = 0
-        # a block may hold data frames
-        blocks = (block._replace(X=np.asarray(block.X)) for block in self.blocks())
-        for number, block in enumerate(throughput(blocks, "statistics", verbose, self.n_rows)):
-            X = block.X
-            rows = slice(start, start + len(X))
-            name = block_name(number, rows)
+        ticker = Ticker("statistics", total=self.n_rows, unit=" rows")
+        for number, block in enumerate(self.blocks()):
             if block.y is None:
                 raise ValueError(
                     "Chunks have no response: give y, or the target column, when you create them."
                 )
+            X = np.asarray(block.X)  # a block may hold data frames
+            rows = slice(start, start + len(X))
+            name = block_name(number, rows)
             if X.shape[1:] != (self.n_features,):
                 wanted = self.n_rows, self.n_features
                 raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
@@ -128,6 +121,8 @@ class Source(ABC):
             part = sums_of_block(Block(X, np.asarray(block.y), block.weight), labels, name, summed)
             merged = merged_sums([merged, part])
             start = rows.stop
+            ticker(count=len(X))
+        ticker.close()
         if self.n_rows is not None and start != self.n_rows:
             raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
         return merged
@@ -150,20 +145,17 @@ def sums_of_block(
             return {labels: summed(labels, X, y, weights)}
         if len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows, but {len(labels)} were expected.")  # noqa: TRY301
-        try:
-            order = np.argsort(labels, kind="stable")
-            found, first = np.unique(labels[order], return_index=True)
-            for fold, rows in zip(found, np.split(order, first[1:]), strict=True):
-                # a slice of consecutive rows needs no copy
-                together = rows[-1] - rows[0] + 1 == len(rows)
-                own: Any = slice(rows[0], rows[-1] + 1) if together else rows
-                weight = None if weights is None else weights[own]
-                sums[int(fold)] = summed(int(fold), X[own], y[own], weight)
-        except ValueError:
-            # the same error for the whole block has the number of the row within the block
-            Statistics.of(X, y, weights)
-            raise
+        for fold in np.unique(labels).tolist():
+            rows = np.flatnonzero(labels == fold)
+            # a slice of consecutive rows needs no copy
+            together = rows[-1] - rows[0] + 1 == len(rows)
+            own: Any = slice(rows[0], rows[-1] + 1) if together else rows
+            weight = None if weights is None else weights[own]
+            sums[fold] = summed(fold, X[own], y[own], weight)
     except (TypeError, ValueError) as error:
+        if not isinstance(labels, int):
+            # the same error for the whole block has the number of the row within the block
+            sums_of_block(block, 0, name)
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error
     return sums
@@ -181,10 +173,10 @@ def merged_sums(parts: Iterable[dict[int, Any]]) -> dict[int, Any]:
 def sums_of_others(folds: list[Statistics], always: Statistics | None) -> Iterator[Statistics]:
     """Yield, for each fold, the sum of all other folds, and of rows that are never tested on."""
     # sums from both ends keep all digits; the difference of total and fold would lose some
-    after = [folds[:0]]
+    after: list[Any] = [0]
     for fold in reversed(folds[1:]):
-        after.append([reduce(add, after[-1], fold)])
-    before = [] if always is None else [always]
+        after.append(after[-1] + fold)
+    before: Any = 0 if always is None else always
     for fold, rest in zip(folds, reversed(after), strict=True):
-        yield reduce(add, [*before, *rest])
-        before = [reduce(add, [*before, fold])]
+        yield sum(filter(None, (before, rest)))
+        before = before + fold

@@ -1,4 +1,4 @@
-"""Streamed data that are read in blocks: arrays on disk, Parquet, CSV, or a user's own."""
+"""Streamed data of any origin: arrays on disk, Parquet, CSV, Dask collections, or a user's own."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import mmap
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stoptime.spectrum.dask import DaskRows
 from stoptime.spectrum.kinds import kind_of
 from stoptime.spectrum.moments import Statistics, check_size, column_names
-from stoptime.spectrum.source import Block, Source
+from stoptime.spectrum.source import (
+    Block,
+    Folds,
+    Source,
+    Sum,
+    block_name,
+    merged_sums,
+    sums_of_block,
+)
 from stoptime.support.checks import installed, whole_number
 
 Columns = str | Sequence[str]
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
-
-
-_arrow = partial(installed, advice='Tables need pyarrow: pip install "stoptime[table]".')
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,9 +91,10 @@ class Chunks(Source):
             a if a is None or hasattr(a, "chunks") else np.asanyarray(a) for a in (y, sample_weight)
         )
         for name, other in (("y", y), ("sample_weight", sample_weight)):
-            length = n if other is None else other.shape[0]
-            if length != n:
-                raise ValueError(f"X and {name} must have the same rows; got {n} and {length}.")
+            if other is not None and other.shape[0] != n:
+                raise ValueError(
+                    f"X and {name} must have the same rows; got {n} and {other.shape[0]}."
+                )
         height = _rows_per_block(rows, p)
         unit = getattr(X, "chunks", None)
         if rows is None and unit:
@@ -98,11 +102,11 @@ class Chunks(Source):
             height = max(height // unit[0], 1) * unit[0]
 
         def read() -> Iterator[Block]:
+            arrays = (X, y, sample_weight)
             for first in range(0, n, height):
                 part = slice(first, min(first + height, n))
-                others = (None if a is None else np.asarray(a[part]) for a in (y, sample_weight))
-                yield Block(np.asarray(X[part]), *others)
-                for one in (X, y, sample_weight):
+                yield Block(*(None if one is None else np.asarray(one[part]) for one in arrays))
+                for one in arrays:
                     _release(one)
 
         return cls(read, p, n, names)
@@ -125,20 +129,18 @@ class Chunks(Source):
             A folder is searched for ``*.parquet``.
         target : str, list of str or None
             The response; a name gives a vector, a list several targets. Prediction needs none.
-        weight : str, optional
-            Column of sample weights.
-        features : list of str, optional
-            Columns of features; by default all other columns.
+        weight, features : str and list of str, optional
+            Columns of sample weights and of features; by default all other columns are features.
         rows : int, optional
             Most rows in a block; by default 64 MB. Memory holds one block and one row group.
         """
-        dataset = _arrow("pyarrow.dataset").dataset
         files = _files(path, "*.parquet")
-        table = dataset(list(map(str, files)), format="parquet")
-        roles = _Roles(target, weight, features or ()).among(table.schema.names, files[0].name)
+        table = _arrow("pyarrow.dataset").dataset(list(map(str, files)), format="parquet")
+        roles = _Roles.of(target, weight, features, table.schema.names, files[0].name)
         for file, fragment in zip(files, table.get_fragments(), strict=True):
             schema = fragment.physical_schema
-            _check_types(file.name, schema, roles.among(schema.names, file.name), table.schema)
+            _Roles.of(target, weight, roles.features, schema.names, file.name)
+            _check_types(file.name, schema, roles, table.schema)
         return cls._of_table(table, roles, rows, table.count_rows())
 
     @classmethod
@@ -152,15 +154,14 @@ class Chunks(Source):
         rows: int | None = None,
     ) -> Chunks:
         """Read CSV files with a header; parameters as for :meth:`parquet`."""
-        pa = _arrow("pyarrow")
-        csv = _arrow("pyarrow.csv")
         sets = _arrow("pyarrow.dataset")
         files = _files(path, "*.csv")
         names = sets.dataset(str(files[0]), format="csv").schema.names
-        roles = _Roles(target, weight, features or ()).among(names, files[0].name)
+        roles = _Roles.of(target, weight, features, names, files[0].name)
         # numbers are numbers from the first row on, whatever the first rows look like
-        types = csv.ConvertOptions(column_types=dict.fromkeys(roles.used, pa.float64()))
-        form = sets.CsvFileFormat(convert_options=types)
+        types = dict.fromkeys(roles.used, _arrow("pyarrow").float64())
+        convert = _arrow("pyarrow.csv").ConvertOptions(column_types=types)
+        form = sets.CsvFileFormat(convert_options=convert)
         table = sets.dataset(list(map(str, files)), format=form)
         return cls._of_table(table, roles, rows, None)
 
@@ -208,37 +209,37 @@ def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Source | Stat
 
 
 class _Roles(NamedTuple):
-    """The columns of a table by their use."""
+    """The columns of a table by their use; ``one`` target is a vector."""
 
-    target: Columns | None
-    weight: str | None
-    features: Sequence[str]
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    weight: tuple[str, ...]
+    one: bool
 
-    @property
-    def targets(self) -> list[str]:
-        return [self.target] if isinstance(self.target, str) else [*(self.target or ())]
+    @classmethod
+    def of(
+        cls, target: Any, weight: str | None, features: Any, names: Sequence[str], file: str
+    ) -> _Roles:
+        """Return the roles, by default with all other columns as features; refuse missing ones."""
+        one = isinstance(target, str)
+        targets = (target,) if one else tuple(target or ())
+        weights = () if weight is None else (weight,)
+        # pandas stores an index that has no name under such a name
+        others = [name for name in names if not name.startswith("__index_level_")]
+        others = [name for name in others if name not in {*targets, *weights}]
+        roles = cls(tuple(features or others), targets, weights, one)
+        if missing := [name for name in roles.used if name not in names]:
+            known = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
+            raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}.")
+        if len(set(roles.used)) != len(roles.used) or not roles.features:
+            raise ValueError("target, weight and at least one feature must be different columns.")
+        check_size(len(roles.features))
+        return roles
 
     @property
     def used(self) -> list[str]:
         """Names of all columns to read, features first."""
-        return [*self.features, *self.targets, *([] if self.weight is None else [self.weight])]
-
-    def among(self, names: Sequence[str], file: str) -> _Roles:
-        """Return the roles, by default with all other columns as features; refuse missing ones."""
-        taken = {*self.targets, self.weight}
-        # pandas stores an index that has no name under such a name
-        others = [
-            name for name in names if name not in taken and not name.startswith("__index_level_")
-        ]
-        filled = self._replace(features=tuple(self.features or others))
-        missing = [name for name in filled.used if name not in names]
-        if missing:
-            known = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
-            raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}.")
-        if len(set(filled.used)) != len(filled.used) or not filled.features:
-            raise ValueError("target, weight and at least one feature must be different columns.")
-        check_size(len(filled.features))
-        return filled
+        return [*self.features, *self.targets, *self.weight]
 
     def block(self, batch: Any) -> Block:
         """Return the columns of an Arrow batch as arrays; missing values become NaN."""
@@ -246,9 +247,15 @@ class _Roles(NamedTuple):
         for place, name in enumerate(self.used):
             columns[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
         p = len(self.features)
-        y: Any = None if self.target is None else columns[:, p : p + len(self.targets)]
-        y = y[:, 0] if isinstance(self.target, str) else y
-        return Block(columns[:, :p], y, None if self.weight is None else columns[:, -1])
+        targets = columns[:, p : p + len(self.targets)]
+        y = targets[:, 0] if self.one else targets
+        return Block(
+            columns[:, :p], y if self.targets else None, columns[:, -1] if self.weight else None
+        )
+
+
+def _arrow(module: str) -> Any:
+    return installed(module, 'Tables need pyarrow: pip install "stoptime[table]".')
 
 
 def _files(path: Paths, pattern: str) -> list[Path]:
@@ -290,3 +297,135 @@ def _release(array: Any) -> None:
         base = base.base
     if isinstance(base, mmap.mmap) and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows(Source):
+    """Dask arrays with the same blocks of rows and one block of columns; X is never gathered."""
+
+    X: Any
+    y: Any
+    weight: Any
+    names: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any) -> DaskRows:
+        """Align the blocks of X, y and the weights."""
+        if y is None:
+            raise ValueError("y must be given with X: a Dask array or series with the same blocks.")
+        rows = dask_rows(X)
+        if rows.ndim != 2:
+            raise ValueError(f"X must be of shape (n, n_features); got {rows.ndim} dimensions.")
+        check_size(rows.shape[1])
+        weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
+        names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+        return cls(rows, _aligned("y", y, rows), weight, names)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_rows(self) -> int | None:  # type: ignore[override]
+        """Number of rows; None where Dask does not know it."""
+        return None if np.isnan(self.X.shape[0]) else int(self.X.shape[0])
+
+    def blocks(self) -> Iterator[Block]:
+        """Compute the blocks one by one, here."""
+        for one in self._lazy():
+            yield Block(*(None if part is None else np.asarray(part.compute()) for part in one))
+
+    def sums(self, folds: Folds | None = None, summed: Sum | None = None) -> dict[int, Any]:
+        """Return the statistics, or other sums, of every fold, added where the blocks are."""
+        from dask import delayed  # noqa: PLC0415 - an extra
+
+        block_sums = delayed(_block_sums, pure=False)
+        level = []
+        start = 0
+        for number, (one, size) in enumerate(zip(self._lazy(), self.X.chunks[0], strict=True)):
+            rows = None if self.n_rows is None else slice(start, start + size)
+            labels = 0 if folds is None else folds.within(number, rows)
+            name = block_name(number, rows)
+            level.append(block_sums(*one, labels, name, self.X.dtype, summed))
+            start += size
+        # the order is fixed, so that rounding does not depend on which worker is first
+        merge = delayed(merged_sums, pure=False)
+        while len(level) > 1:
+            level = [merge(level[i : i + 16]) for i in range(0, len(level), 16)]
+        return dict(level[0].compute())
+
+    def _lazy(self) -> list[tuple[Any, Any, Any]]:
+        """Return the parts of every block, not yet computed."""
+        # graphs as they are: what X and y have in common is then computed once
+        X, y = (part.to_delayed(optimize_graph=False).ravel() for part in (self.X, self.y))
+        weight: Any = [None] * len(X)
+        if self.weight is not None:
+            weight = self.weight.to_delayed(optimize_graph=False)
+        return list(zip(X, y, weight, strict=True))
+
+
+def _block_sums(
+    X: Any, y: Any, weight: Any, labels: Any, name: str, announced: Any, summed: Sum | None
+) -> dict[int, Any]:
+    """Return the sums of one block; runs on a worker."""
+    if X.dtype != announced:
+        wrong = f"{name}: X of dtype {X.dtype}, but {announced} was expected"
+        raise TypeError(f'{wrong}: use X.astype("{announced}").')
+    return sums_of_block(Block(np.asarray(X), np.asarray(y), weight), labels, name, summed)
+
+
+def dask_rows(X: Any) -> Any:
+    """Return new rows as a Dask array with one block of columns."""
+    rows = _numbers("X", X)
+    if rows.ndim == 2 and rows.numblocks[1] > 1:
+        _check_known(rows, "X has several blocks of columns and")
+        rows = rows.rechunk({1: -1})
+    return rows
+
+
+def _numbers(name: str, data: Any) -> Any:
+    """Return a Dask array of numbers from a Dask array, dataframe or series."""
+    if data.ndim == 2 and hasattr(data, "columns"):
+        types = {f"Column {column!r} of {name}": one for column, one in data.dtypes.items()}
+    else:
+        types = {name: data.dtype}
+    for column, dtype in types.items():
+        if getattr(dtype, "kind", "O") not in "biuf" or not isinstance(dtype, np.dtype):
+            raise TypeError(
+                f"{column} must hold plain numbers; got dtype {dtype}: encode it, or use "
+                "astype(float)."
+            )
+    return data.to_dask_array() if hasattr(data, "to_dask_array") else data
+
+
+def _check_known(array: Any, what: str) -> None:
+    if np.isnan(array.shape[0]):
+        raise ValueError(
+            f"{what} blocks of unknown length: use compute_chunk_sizes(), or "
+            "df.to_dask_array(lengths=True)."
+        )
+
+
+def _aligned(name: str, data: Any, X: Any) -> Any:
+    """Return a Dask array with the blocks of rows of X."""
+    import dask.array as da  # noqa: PLC0415 - an extra
+
+    if not hasattr(data, "__dask_graph__"):
+        _check_known(X, f"X must have the rows of {name}, an array in memory, but has")
+        data = da.from_array(np.asarray(data), chunks=-1)
+    array = _numbers(name, data)
+    if array.ndim not in ({1, 2} if name == "y" else {1}):
+        shape = "(n,) or (n, n_targets)" if name == "y" else "(n,)"
+        raise ValueError(f"{name} must be of shape {shape}; got {array.ndim} dimensions.")
+    n, length = X.shape[0], array.shape[0]
+    if np.isnan(n) or np.isnan(length):
+        if array.numblocks[0] != X.numblocks[0]:
+            raise ValueError(
+                f"X and {name} must have the same blocks where their lengths are unknown; "
+                f"got {X.numblocks[0]} and {array.numblocks[0]}."
+            )
+        return array
+    if length != n:
+        raise ValueError(f"X and {name} must have the same rows; got {n} and {length}.")
+    return array.rechunk((X.chunks[0], *array.shape[1:]))

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Fit, RowsToTest, TestedRows, TestErrors, Want, checked_test
+from stoptime.spectrum.data import Data, Fit, TestedRows, TestErrors, Want
 from stoptime.spectrum.factorise import by_statistics
-from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.source import NEVER, Folds, Source, sums_of_others
 from stoptime.spectrum.sources import as_stream
 from stoptime.support.arrays import Array, Floats, slices
+from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
     from stoptime.paths import Drawing, Path
@@ -70,7 +69,7 @@ class StreamData(Data):
         """Statistics of every fold, from the one pass over the rows."""
         return {}
 
-    def _read(self, folds: Folds | None = None, *, verbose: bool = False) -> dict[int, Statistics]:
+    def _read(self, folds: Folds | None = None) -> dict[int, Statistics]:
         if isinstance(self.stream, Statistics):
             if folds is not None:
                 raise ValueError(
@@ -80,7 +79,7 @@ class StreamData(Data):
             return {0: self.stream}
         if not self._sums or folds is not None:
             self._sums.clear()
-            self._sums.update(self.stream.sums(folds, verbose=verbose))
+            self._sums.update(self.stream.sums(folds))
         return self._sums
 
     @cached_property
@@ -106,13 +105,13 @@ class StreamData(Data):
         """Draw the fold of every row."""
         return Folds.of(cv, self.shape[0], groups)
 
-    def folds(self, splits: Folds, *, verbose: bool = False) -> list[Fold]:
+    def folds(self, splits: Folds) -> list[Fold]:
         """Return the folds from one pass; the training set of a fold is the sum of all others."""
         if not isinstance(splits, Folds):
             raise ValueError(  # noqa: TRY004 - other data take lists of rows
                 'Streamed data are read once, without residuals: use rule="path-gcv".'
             )
-        sums = self._read(splits, verbose=verbose)
+        sums = self._read(splits)
         tested = [sums[fold] for fold in sorted(sums) if fold != NEVER]
         if len(tested) < splits.count:
             raise ValueError(
@@ -125,41 +124,32 @@ class StreamData(Data):
         pairs = zip(tested, sums_of_others(tested, sums.get(NEVER)), strict=True)
         return [partial(self._fold, train, test) for test, train in pairs if test.weight > 0]
 
-    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, StatisticsToTest]:
-        return StreamData(train, self.fit_intercept), StatisticsToTest(test)
+    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, _StatisticsToTest]:
+        return StreamData(train, self.fit_intercept), _StatisticsToTest(test)
 
     def left_out(
-        self, splits: Folds, fitted: Callable[[Data], Fit], *, verbose: bool = False
+        self, splits: Folds, fitted: Callable[[Data], Fit]
     ) -> list[tuple[Fit, TestedRows]]:
         """Read the rows a second time; each is predicted by the fit without its fold."""
-        folds = self.folds(splits, verbose=verbose)
+        folds = self.folds(splits)
         tested = [one for one, part in sorted(self._sums.items()) if one != NEVER and part.weight]
         fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
         source = cast("Source", self.stream)  # statistics have no folds
-        rows = source.sums(splits, partial(_tested, fits), verbose=verbose)
+        rows = source.sums(splits, partial(_tested, fits))
         return [(fits[one], TestedRows.joined(rows[one])) for one in tested]
-
-    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
-        """Return new rows in memory as a test set."""
-        y = np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val"))
-        X = rows_in_memory(X, y, dtype=np.float64, name="X_val")
-        targets = () if self.single_target else (self.n_targets,)
-        return checked_test(X, y, (self.shape[1], *targets))
 
 
 @dataclass(frozen=True)
-class StatisticsToTest:
-    """A test set of which only statistics are known."""
+class _StatisticsToTest:
+    """A test set of which only statistics are known; errors of single rows are not."""
 
     statistics: Statistics
 
     @property
     def weight(self) -> float:
-        """The sum of the weights."""
         return self.statistics.weight
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
-        """Return sums of squared errors; those of single rows are not known."""
         seen = self.statistics
         # a table of four million coefficients at a time
         parts = slices(len(stops), 2**22 // seen.cross.size)
@@ -230,4 +220,5 @@ def summarise(
     stream = as_stream(X, y, sample_weight)
     if isinstance(stream, Statistics):
         return stream
-    return total(stream.sums(verbose=verbose), stream.names)
+    with progress_shown(verbose):
+        return total(stream.sums(), stream.names)
