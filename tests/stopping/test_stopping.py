@@ -18,9 +18,8 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
-from stoptime.stopping.plug_in import _best_guarantee
-from stoptime.stopping.rule import CurveRule
-from stoptime.stopping.zoom import lowest_between
+from stoptime.stopping.rule import CurveRule, lowest_between
+from stoptime.stopping.training_error import _best_guarantee
 
 METHODS = [
     st.Ridge(),

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.left_out.residuals import LeftOut, blocks_of
+from stoptime.left_out.residuals import LeftOut, Route, blocks_of
 from stoptime.left_out.ridges import least_squares
-from stoptime.left_out.routes import Route
 from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
@@ -188,7 +187,7 @@ class LeftOutFits:
             route = LeftOut(some).route(self.method, np.array([stop]))
             for index, block in blocks_of(some, route.source, len(rows.eigenvalues)):
                 gamma = _scaled_coefficients(some, route, block)
-                pull = (block.weight * block.stretch)[:, None]
+                pull = block.pull[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
                 fit = (block.scores / roots * gamma).sum(axis=-1)
                 shift = (pull * block.targets).T - pull[:, 0] * fit
@@ -212,7 +211,7 @@ class LeftOutFits:
 
 def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
     """Return √s times the coefficients without each row of the block, at one stop."""
-    mixed = route.mix.of_rows(block.scale)
+    mixed = route.mix.of_rows(on_host(block.scale))[..., 0]
     nothing_learned, all_learned = mixed[0, -2:]
     if not (nothing_learned or all_learned):
         return route.source.coefficients(block, rows.coef, mixed[:, :-2])
@@ -223,7 +222,7 @@ def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
         return 0 * whole
     # ridge with a vanishing penalty
     ends = least_squares(block, rows.eigenvalues, coef)
-    pull = block.scores / roots * (block.weight * block.stretch)[:, None]
+    pull = block.scores / roots * block.pull[:, None]
     return whole - pull * ends.T[..., None]
 
 

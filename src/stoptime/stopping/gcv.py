@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.routes import operators_of, route_to
+from stoptime.left_out.residuals import operators_of, route_to
 from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
@@ -98,8 +98,8 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
     tuned = as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, float(row.scale[0])))
     source, mix = route_to(tuned, stops, s, row.scale)
     own, images = operators_of(source, row)
-    alpha = mix.coordinates[0].T @ own[:, 0]
-    slopes = mix.coordinates[0].T @ images[:, 0]
+    alpha = mix.coordinates[0].T @ own
+    slopes = mix.coordinates[0].T @ images
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
     beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)

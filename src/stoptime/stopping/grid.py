@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.ladder import RUNG
+from stoptime.left_out.contours import RUNG
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import LeaveOneOut as Splitter
 
+from stoptime.left_out.contours import NEGLIGIBLE
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.predictions import new_scores
 from stoptime.left_out.residuals import SPANNED
 from stoptime.left_out.rows import target_units
-from stoptime.left_out.span import NEGLIGIBLE
 from stoptime.methods.base import Filter, Method
 from stoptime.paths import Drawing
 from stoptime.spectrum.accuracy import ReachError
