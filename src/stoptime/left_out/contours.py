@@ -264,7 +264,8 @@ class Mix:
     @classmethod
     def of(cls, coordinates: Callable[[float], Array], scales: Array) -> Mix:
         """Return the coordinates, which are a function of the scale, for rows of these scales."""
-        nodes = np.unique(scales)
+        # rows of equal weights have one scale
+        nodes = scales if len(scales) == 1 else np.unique(scales)
         count = 8
         if len(nodes) <= count:
             return cls(nodes, np.stack([coordinates(one) for one in nodes]))

@@ -32,14 +32,7 @@ from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.rows import Sample
-from stoptime.support.arrays import (
-    Array,
-    Floats,
-    as_float64,
-    empty,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle
@@ -58,23 +51,22 @@ class LeftOutRows(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """A weighted sum over the rows of X and y, by which a later change of them is noticed."""
+    """Weighted sums over the rows of X and y, by which a later change of them is noticed."""
 
-    sums: tuple[Floats, ...]
-    rounding: float
+    of_columns: Floats
+    of_targets: Floats
 
     @classmethod
     def of(cls, data: Sample) -> Fingerprint:
         """Return the fingerprint of the rows as they are now."""
         weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
         both = data.X.fingerprint(weights), weights @ as_float64(data.y)
-        return cls(tuple(np.asarray(on_host(one), np.float64) for one in both), 1e-9)
+        return cls(*(np.asarray(on_host(one), np.float64) for one in both))
 
     def check(self, data: Sample) -> None:
         """Raise a ValueError if the rows have been changed since."""
-        for old, new in zip(self.sums, Fingerprint.of(data).sums, strict=True):
-            size = np.abs(old).max(initial=0)
-            if not np.allclose(old, new, rtol=0, atol=self.rounding * size):
+        for old, new in zip(self, Fingerprint.of(data), strict=True):
+            if not np.allclose(old, new, rtol=0, atol=1e-9 * np.abs(old).max(initial=0)):
                 raise ValueError(
                     "X or y was changed after fit, and what you ask for needs the training rows "
                     "as they were: fit again, or fit to a copy, model.fit(X.copy(), y.copy())."

@@ -239,15 +239,18 @@ class Look:
         return self.errors(self._located(method, stops, self.rows.mean_scale)[0])
 
     def errors_of(self, method: Filter, stops: Array, targets: Places) -> Array:
-        """Return mean squares at stops (n_stops, n), a column for each of n targets."""
-        # many targets have the same stops
-        distinct, place = np.unique(stops, return_inverse=True)
-        place = place.reshape(stops.shape)
-        coordinates, distance = self._located(method, distinct, self.rows.mean_scale)
+        """Return mean squares at stops between the ends, (n_stops, n), a column for each target."""
+        distinct, place = stops[:, 0], np.arange(len(stops))[:, None]
+        if len(targets) > 1:
+            # many targets have the same stops
+            distinct, place = np.unique(stops, return_inverse=True)
+            place = place.reshape(stops.shape)
+        coordinates, distance = self.span.located(method, distinct, self.rows.mean_scale)
         found = np.empty(stops.shape)
         for some in slices(len(targets), TARGETS_AT_ONCE):
             own = coordinates[:, place[:, some]].transpose(2, 0, 1)
-            found[:, some] = (own * (self.products[targets[some]] @ own)).sum(axis=1).T
+            images = self.products[targets[some], :-2, :-2] @ own
+            found[:, some] = (own * images).sum(axis=1).T
         # a filter outside of the span by more than a search can bear is not looked at
         return np.where((distance > 100 * SPANNED)[place], np.inf, np.maximum(found, 0))
 
@@ -258,8 +261,8 @@ class Look:
         every = slice(0, rows.data.n_targets)
         for index in rows.blocks(columns.shape[0] * (columns.shape[2] + n_stops)):
             some = columns[:, index]
-            scale = rows.beside(some[0], rows.scales, index)
-            yield Part(index, every, some, scale, rows.beside(some[0], rows.weights, index))
+            sizes = (rows.beside(some[0], one, index) for one in (rows.scales, rows.weights))
+            yield Part(index, every, some, *sizes)
 
     def mix(self, method: Filter, stops: Array) -> Mix | None:
         """Return how the columns are mixed for rows of all scales, if these filters are spanned."""

@@ -77,10 +77,14 @@ class Ridges:
         x = like(table, self.weights[:count].T)
         y = like(table, self.weights[count:-1].T)
         # the mixture as a sum of Re(ω/(1 - h)·p), of which the parts of ω/(1 - h) come first
-        mixed = empty(table, (len(block.rest), len(whole), 2 * count))
+        shape = len(block.rest), len(whole)
+        mixed = empty(table, (*shape, 2 * count))
         mixed[..., :count] = real[:, None] * x + imaginary[:, None] * y
         mixed[..., count:] = real[:, None] * y - imaginary[:, None] * x
-        slopes = mixed @ table.T
+        # one product of a tall matrix, instead of one for every row
+        slopes = (mixed.reshape(shape[0] * shape[1], 2 * count) @ table.T).reshape(
+            *shape, len(table)
+        )
         slopes += whole[:, None]
         slopes *= block.scores[:, None]
         return mixed[..., :count].sum(axis=2) + whole, slopes

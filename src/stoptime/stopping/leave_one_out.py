@@ -353,7 +353,7 @@ class _Search:
 
 
 def _together(problems: list[Problem], later: float) -> list[_Curve]:
-    """Return the curves of methods that share a ladder, or none if it does not serve all of them."""
+    """Return the curves of methods that share a ladder, or none if it does not serve all."""
     if not problems:
         return []
     left_out = problems[0].left_out

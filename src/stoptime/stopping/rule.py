@@ -276,16 +276,18 @@ def lowest_between(
 
 def _smooth_zoom(heights: Any, low: Array, high: Array, owner: Any) -> tuple[Array, Array]:
     """Return the lowest of nine points in each bracket and the vertex of a parabola there."""
-    logs = np.linspace(np.log(low), np.log(high), 9)
+    start = np.log(low)
+    logs = start + np.linspace(0, 1, 9)[:, None] * (np.log(high) - start)
     errors = heights(np.exp(logs), owner)
     lowest = np.argmin(errors, axis=0)
-    middle = np.clip(lowest, 1, len(logs) - 2)
+    middle = np.minimum(np.maximum(lowest, 1), len(logs) - 2)
     each = np.arange(len(owner))
     before, here, after = np.minimum(errors[middle + np.array([[-1], [0], [1]]), each], 1e300)
     bend = before - 2 * here + after
     # on a line there is no vertex
     move = np.where(bend > 0, (before - after) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
-    vertex = np.exp(logs[middle, each] + np.clip(move, -1, 1) * (logs[1] - logs[0]))
+    move = np.maximum(np.minimum(move, 1), -1)
+    vertex = np.exp(logs[middle, each] + move * (logs[1] - logs[0]))
     there = heights(vertex[None], owner)[0]
     better = there < errors[lowest, each]
     found = np.where(better, vertex, np.exp(logs[lowest, each]))
