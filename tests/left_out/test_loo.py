@@ -3,20 +3,11 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from sklearn.model_selection import LeaveOneOut as Splitter
-from sklearn.model_selection import cross_val_predict
 
 from left_out.cases import METHODS, problem
-from stoptime import AcceleratedFlow, StoppedRegressor, decompose, leave_one_out, left_out_residuals
+from stoptime import decompose, leave_one_out, left_out_residuals
 from stoptime.left_out import residuals as left_out
 from stoptime.spectrum import krylov
-
-
-def test_scikit_learn_agrees():
-    X, y, _ = problem("tall")
-    model = StoppedRegressor(AcceleratedFlow(friction=4.0), stop=3.0)
-    expected = y - cross_val_predict(model, X, y, cv=Splitter())
-    np.testing.assert_allclose(left_out_residuals(X, y, model.method, 3.0), expected, rtol=1e-9)
 
 
 def test_a_spectrum_at_hand_is_used():

@@ -246,27 +246,6 @@ def test_the_unit_of_weights_does_not_matter(options):
 TALL = [seed for seed in range(PROBLEMS) if problem(seed).n > problem(seed).X.shape[1] + 2][:6]
 
 
-@pytest.mark.parametrize("rule", ["path-gcv", "gcv", "sure", "discrepancy", "l-curve", "plug-in"])
-@pytest.mark.parametrize("name", ["ridge", "friction 3"])
-def test_a_weight_of_two_is_the_row_twice(rule, name):
-    """For rules that see the spectrum alone; leave-one-out removes both copies at once.
-
-    Nor does it hold for NCP, which sees the order of the rows. Data with at least as many columns
-    as rows have no estimate of the noise.
-    """
-    for seed in TALL:
-        data = problem(seed)
-        counts = np.random.default_rng(seed).integers(1, 4, data.n)
-        twice = np.repeat(np.arange(data.n), counts)
-        method = method_of(name, data)
-        with warnings.catch_warnings():
-            # "gcv" says that it is wrong for early stopping
-            warnings.filterwarnings("ignore", "(?i).*gcv")
-            found = fitted(method, data.X, data.y, counts.astype(float), rule=rule)
-            expected = fitted(method, data.X[twice], data.y[twice], rule=rule)
-        assert_same_choice(found, expected)
-
-
 @pytest.mark.parametrize("name", ["auto", "Nesterov"])
 def test_a_weight_of_two_is_the_row_twice_where_folds_keep_both(name):
     for seed in TALL[:3]:

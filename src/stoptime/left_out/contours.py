@@ -202,12 +202,10 @@ def serving_ladder(method: Filter, stops: Array, scale: float, largest: float) -
     return ladder if ladder.serves(values_at(ladder, method, stops, scale)) else None
 
 
-def contour_for(
-    method: Filter, stops: Array, scale: float, eigenvalues: Array, *, try_ladder: bool = True
-) -> Contour | None:
+def contour_for(method: Filter, stops: Array, scale: float, eigenvalues: Array) -> Contour | None:
     """Return the ladder or the ellipse for a method at these stops, or None if both are refused."""
     largest = float(eigenvalues[-1])
-    ladder = serving_ladder(method, stops, scale, largest) if try_ladder else None
+    ladder = serving_ladder(method, stops, scale, largest)
     if ladder is not None:
         return ladder
     # an eigendecomposition of every row takes about as much work as 3·rank² penalties

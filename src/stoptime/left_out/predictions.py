@@ -126,30 +126,6 @@ class LeftOutFits:
         out = rows.data.as_given(out)
         return out[..., 0] if rows.data.single_target else out
 
-    def coefficients(self) -> tuple[Array, Array, Array]:
-        """Return coefficients of shape (n, n_targets, n_features), and how they move the means.
-
-        The second array, (n, n_targets), are predictions for the mean row, which is the third
-        array, minus the mean of the response.
-        """
-        rows = self._rows
-        basis = on_host(rows.spectrum.vectors) / np.sqrt(rows.eigenvalues)
-        coef = np.empty((rows.data.n_rows, rows.data.n_targets, len(basis)))
-        at_mean = np.empty(coef.shape[:2])
-        geometry = rows.spectrum.geometry
-        for index, targets, coefficients, shift in self._kept or self._coefficients():
-            own = on_host(coefficients) @ basis.T
-            if geometry is not None:
-                moved = on_host(rows.free_scores(index) @ geometry.vectors.T)
-                own -= on_host(shift)[..., None] * moved
-            coef[index, targets] = own.swapaxes(0, 1)
-            at_mean[index, targets] = -on_host(shift).T * rows.data.fit_intercept
-        coef *= rows.unit[:, None]
-        if geometry is not None:
-            coef += on_host(geometry.coef).reshape(len(basis), -1).T
-        mean = np.asarray(on_host(rows.spectrum.feature_mean), np.float64)
-        return coef, at_mean * rows.unit, mean
-
     @cached_property
     def _rows(self) -> Rows:
         """The rows, unless they are missing or have been changed."""
@@ -185,19 +161,13 @@ class LeftOutFits:
                 shift = (pull * block.targets).T - pull[:, 0] * fit
                 yield index, targets, gamma, shift
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether a pickle contains the rows."""
-        if self.rows is None:
-            return False
-        numbers = self.rows.data.n_features * (self.rows.data.n_rows + self.rows.spectrum.rank)
-        return numbers <= MOST_PICKLED
-
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: vars(self)[name] for name in ("method", "stop", "unchanged")}
-        state["rows"] = None
-        if self.keeps_rows and self.rows is not None:
-            state["rows"] = Rows(replace(self.rows.data), replace(self.rows.spectrum))
+        state = {name: vars(self)[name] for name in ("rows", "method", "stop", "unchanged")}
+        if (rows := self.rows) is not None:
+            numbers = rows.data.n_features * (rows.data.n_rows + rows.spectrum.rank)
+            # without what was computed from the rows
+            fresh = Rows(replace(rows.data), replace(rows.spectrum))
+            state["rows"] = fresh if numbers <= MOST_PICKLED else None
         return state
 
 
