@@ -239,7 +239,7 @@ class Span:
 
     def scaled(self, largest: float) -> Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""
-        return replace(self, contour=replace(self.contour, largest=largest))
+        return Span(replace(self.contour, largest=largest), self.filters, self.weights)
 
     def located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of g(scale·s, t), and the distance from the span, of every stop."""

@@ -179,7 +179,9 @@ class LeftOut:
         data = self.rows.data
         key = method, np.asarray(stop, np.float64).tobytes()
         if key not in self._known:
-            stops, own = np.unique(np.broadcast_to(stop, data.n_targets), return_inverse=True)
+            stops, own = np.atleast_1d(stop), np.zeros(data.n_targets, np.intp)
+            if np.ndim(stop):
+                stops, own = np.unique(stop, return_inverse=True)
             out = empty(data.y, data.y.shape)
             for part, mixed in self._mixed(method, stops):
                 # each target has its own column of the coordinates
@@ -223,6 +225,8 @@ class Look:
 
     def pooled(self) -> Look:
         """Return the look at the mean over targets."""
+        if len(self.products) == 1:
+            return self
         return replace(self, products=self.products.mean(axis=0, keepdims=True), columns=None)
 
     def errors(self, coordinates: Array) -> Array:

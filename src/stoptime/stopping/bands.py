@@ -34,6 +34,7 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import EPS, TINY, Array
 
+MANY_TARGETS = 16  # for which every stop costs as much as the factorisation
 LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
 
 
@@ -242,8 +243,8 @@ class BandSearch:
         rule = self.rule.fixed(data)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
         problem = Problem(data, Ridge(), data.spectrum(Want.to_search([Ridge()], **needs)))
-        # for many targets every stop costs as much as the factorisation: scales are compared at 16
-        few = data.n_targets < 16
+        # scales are compared at sixteen stops if each is dear
+        few = data.n_targets < MANY_TARGETS
         stops = None if few else grid_of(problem.spectrum, Ridge(), 16)
         choice = rule.choose(problem, stops, per_target=self.per_target)
         return Trial(scales, np.atleast_1d(choice.error), np.atleast_1d(choice.stop))

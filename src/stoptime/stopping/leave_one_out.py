@@ -103,7 +103,7 @@ class LeaveOneOut(CurveRule):
         problem = curve.problem
         errors = curve.errors[:, 0] if problem.data.single_target else curve.errors
         choice = self._lowest(ErrorCurve(curve.stops, errors), per_target=per_target)
-        columns = curve.columns(per_target=per_target)
+        columns = _columns(curve.errors, per_target=per_target)
         heights = curve.heights(per_target=per_target)
         whole = problem.tuned.whole_stops
         stop, error = lowest_between(heights, curve.stops, columns, whole=whole)
@@ -161,16 +161,13 @@ class _Curve:
     errors: Array
     stages: list[_Stage]
 
-    def columns(self, *, per_target: bool) -> Array:
-        """Return the errors to minimise: those of every target, or their mean."""
-        return self.errors if per_target else self.errors.mean(axis=1, keepdims=True)
-
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
-        *earlier, last = self.errors.mean(axis=1)
+        if np.isinf(self.stops[-1]):
+            return
+        errors = self.errors.mean(axis=1)
         power = float(np.mean(self.problem.spectrum.target_power))
-        falls = last < IMPROVED * min(earlier, default=0.0) and last > EXACT_FIT * power
-        if falls and np.isfinite(self.stops[-1]):
+        if EXACT_FIT * power < errors[-1] < IMPROVED * errors[:-1].min(initial=np.inf):
             last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
     def heights(self, *, per_target: bool) -> Any:
@@ -189,13 +186,18 @@ class _Curve:
                     out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
                 elif mine.any():
                     distinct, place = np.unique(stops, return_inverse=True)
-                    errors = _errors(self.problem, distinct)
-                    own = errors if per_target else errors.mean(axis=1, keepdims=True)
+                    own = _columns(_errors(self.problem, distinct), per_target=per_target)
                     out = np.where(mine, own[place.reshape(stops.shape), owner], out)
                 first = last
             return out
 
         return found
+
+
+def _columns(errors: Array, *, per_target: bool) -> Array:
+    """Return the errors to minimise: those of every target, or their mean."""
+    alone = per_target or errors.shape[1] == 1
+    return errors if alone else errors.mean(axis=1, keepdims=True)
 
 
 def _errors(problem: Problem, stops: Array) -> Array:
@@ -304,7 +306,7 @@ class _Search:
         return _Curve(problem, stops, errors, stages)
 
     def _columns(self, errors: Array) -> Array:
-        return errors if self.per_target else errors.mean(axis=1, keepdims=True)
+        return _columns(errors, per_target=self.per_target)
 
     def _latest_good_gain(self, problem: Problem) -> float:
         """Return the largest gain at which ridge is within 2 % of its least error."""
@@ -314,7 +316,7 @@ class _Search:
 
     def _best(self, curves: list[_Curve]) -> tuple[_Curve, Array]:
         """Return the curve with the least error, and its errors."""
-        best = min(curves, key=lambda one: one.errors.mean(axis=1).min())
+        best = min(curves, key=lambda one: _columns(one.errors, per_target=False).min())
         return best, self._columns(best.errors)
 
     def is_best_at_the_end(self, curves: list[_Curve]) -> bool:
