@@ -59,12 +59,17 @@ from stoptime.spectrum.streams import summarise
 from stoptime.stopping.gcv import GCV, PathGCV, naive_gcv, path_gcv
 from stoptime.stopping.held_out import CrossValidation, HoldOut
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.ncp import NCP
-from stoptime.stopping.plug_in import PlugIn
 from stoptime.stopping.problem import Problem, default_stops
 from stoptime.stopping.registry import RULES, OneStandardError, get_rule
 from stoptime.stopping.rule import Candidate, Choice, Rule, StopWarning
-from stoptime.stopping.training_error import SURE, Discrepancy, LCurve, training_error
+from stoptime.stopping.training_error import (
+    NCP,
+    SURE,
+    Discrepancy,
+    LCurve,
+    PlugIn,
+    training_error,
+)
 from stoptime.support.version import __version__ as __version__
 from stoptime.tables.assessment import TableFit
 from stoptime.tables.fitting import fit_table

@@ -89,16 +89,16 @@ def check(data, method, stops):
 
 
 # What shares a mechanism with another method need not meet every case.
-EVERY_SECOND = [
+EVERY_THIRD = [
     "six times iterated ridge", "averaged gradient flow", "friction 5", "high-resolution flow",
     "undamped heavy-ball flow", "overdamped heavy-ball flow", "high-resolution friction 3",
 ]  # fmt: skip
-EVERY_THIRD = list(ITERATIONS)[3:]
+EVERY_FOURTH = list(ITERATIONS)[2:]
 
 
 def meet(kind, name):
     place = CASES.index(kind) + NAMES.index(name)
-    return place % (3 if name in EVERY_THIRD else 2 if name in EVERY_SECOND else 1) == 0
+    return place % (4 if name in EVERY_FOURTH else 3 if name in EVERY_THIRD else 1) == 0
 
 
 COMBINATIONS = [(kind, name) for kind, name in product(CASES, NAMES) if meet(kind, name)]

@@ -76,66 +76,34 @@ def least_error(seed: int, name: str) -> float:
 
 def problems(name):
     """Return fewer problems where every one takes a second; the campaign has them all."""
-    return range(0, PROBLEMS, 4) if name in {*OTHERS, *ITERATIONS} else range(PROBLEMS)
-
-
-def excess(seed, name):
-    """Return the left-out error at the chosen stop over the least one."""
-    found = left_out_error(problem(seed), chosen(seed, name), [chosen(seed, name).stop_])
-    return float(found[0]) / least_error(seed, name)
+    return range(0, PROBLEMS, 8 if name in ITERATIONS else 6 if name in OTHERS else 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_chosen_stop_is_as_good_as_the_best_of_a_dense_grid(name):
-    worst = max((excess(seed, name), seed) for seed in problems(name))
-    assert worst[0] <= CLOSE, f"problem {worst[1]}"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_errors_along_the_curve_are_leave_one_out_errors(name):
+def test_the_choice_is_as_good_as_a_dense_grid_and_reported_as_it_is(name):
     for seed in problems(name):
-        model = chosen(seed, name)
+        data, model = problem(seed), chosen(seed, name)
         finite = np.isfinite(model.errors_)
         assert finite.any()
-        expected = left_out_error(problem(seed), model, model.stops_[finite])
+        expected = left_out_error(data, model, np.append(model.stops_[finite], model.stop_))
         np.testing.assert_allclose(
-            model.errors_[finite], expected, rtol=SAME_ERROR, err_msg=f"problem {seed}"
+            model.errors_[finite], expected[:-1], rtol=SAME_ERROR, err_msg=f"problem {seed}"
         )
+        assert model.choice_.error == pytest.approx(expected[-1], rel=SAME_ERROR), f"problem {seed}"
+        assert expected[-1] <= CLOSE * least_error(seed, name), f"problem {seed}"
 
 
-def some_problems(name, weighted):
-    """Return fewer problems where every row has a step of its own."""
-    return range(0, PROBLEMS, 8 if name in ITERATIONS or weighted else 4)
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weights"])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_error_of_the_choice_is_that_of_leave_one_out(name, weighted):
-    for seed in some_problems(name, weighted):
-        model = chosen(seed, name, weighted)
-        (expected,) = left_out_error(problem(seed, weighted), model, [model.stop_])
-        assert model.choice_.error == pytest.approx(expected, rel=SAME_ERROR), f"problem {seed}"
-
-
-@pytest.mark.parametrize("name", ["auto", "ridge", "friction 3", "Nesterov"])
-def test_the_choice_is_no_worse_than_its_neighbours(name):
+def test_the_choice_with_weights_is_no_worse_than_its_neighbours(name):
     """A factor of 1.05 to either side, or one iteration, is never better by a thousandth."""
-    for seed in some_problems(name, weighted=True):
-        data = problem(seed, weighted=True)
-        model = chosen(seed, name, weighted=True)
+    for seed in range(0, PROBLEMS, 8):
+        data, model = problem(seed, weighted=True), chosen(seed, name, weighted=True)
         stop = float(model.stop_)
-        if not 0 < stop < np.inf:
-            continue
-        near = np.array([stop / 1.05, stop, stop * 1.05])
-        near = np.array([stop - 1, stop, stop + 1]) if name == "Nesterov" else near
+        near = np.array([stop, stop / 1.05, stop * 1.05])
+        near = np.array([stop, max(stop - 1, 0), stop + 1]) if name in ITERATIONS else near
         errors = left_out_error(data, model, near)
-        assert errors[1] <= CLOSE * errors.min(), f"problem {seed}"
-
-
-def test_a_choice_among_several_has_the_least_error_of_all_alone():
-    for seed in range(PROBLEMS):
-        alone = min(chosen(seed, name).choice_.error for name in names_of_family())
-        assert chosen(seed, "auto").choice_.error <= CLOSE * alone, f"problem {seed}"
+        assert model.choice_.error == pytest.approx(errors[0], rel=SAME_ERROR), f"problem {seed}"
+        assert errors[0] <= CLOSE * errors.min(), f"problem {seed}"
 
 
 # ---------------------------------------------------------------- what a model reports
@@ -144,7 +112,7 @@ def test_a_choice_among_several_has_the_least_error_of_all_alone():
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weights"])
 @pytest.mark.parametrize("name", ["auto", "ridge", "friction 3", "Nesterov"])
 def test_a_model_has_the_residuals_of_its_stop_and_their_standard_error(name, weighted):
-    for seed in (0, 8, 16, 24):
+    for seed in (0, 24):
         data = problem(seed, weighted)
         model = chosen(seed, name, weighted)
         expected = st.left_out_residuals(data.X, data.y, model.method_, model.stop_, **data.options)
@@ -160,7 +128,7 @@ def test_a_model_has_the_residuals_of_its_stop_and_their_standard_error(name, we
 
 
 @pytest.mark.parametrize("targets", [1, 3, 20])
-@pytest.mark.parametrize("name", ["ridge", "gradient flow", "friction 3", "heavy-ball flow"])
+@pytest.mark.parametrize("name", ["ridge", "friction 3"])
 def test_errors_at_given_stops_are_exact_with_weights_too(name, targets):
     for seed in (2, 12):
         data = problem(seed, weighted=True)
@@ -169,7 +137,7 @@ def test_errors_at_given_stops_are_exact_with_weights_too(name, targets):
             noise = np.random.default_rng(seed).normal(size=(data.n, targets))
             Y = data.y[:, None] + data.y.std() * noise
         method = method_of(name, data)
-        stops = np.sort(dense_grid(name, data.spectrum)[::30])
+        stops = np.sort(dense_grid(name, data.spectrum)[::60])
         model = fitted(method, data.X, Y, data.sample_weight, stops=stops)
         np.testing.assert_array_equal(model.stops_, stops)
         curve = st.leave_one_out(data.X, Y, method, stops, **data.options)
@@ -197,8 +165,8 @@ INVARIANT = ["auto", "ridge", "friction 3", "Nesterov"]
 
 
 def seeds(name):
-    """Return two problems for iterations, whose fits take a second, and six for others."""
-    return SEEDS[:2] if name in ITERATIONS else SEEDS
+    """Return fewer problems for methods that oscillate, whose fits take a second."""
+    return SEEDS[:2] if name in {*OTHERS, *ITERATIONS} else SEEDS
 
 
 def assert_same_choice(found, expected, *, time=1.0, power=1.0, stop=SAME_STOP, error=LEAST_ERROR):
@@ -278,30 +246,9 @@ def test_the_unit_of_weights_does_not_matter(options):
 TALL = [seed for seed in range(PROBLEMS) if problem(seed).n > problem(seed).X.shape[1] + 2][:6]
 
 
-@pytest.mark.parametrize("rule", ["path-gcv", "gcv", "sure", "discrepancy", "l-curve", "plug-in"])
-@pytest.mark.parametrize("name", ["ridge", "friction 3"])
-def test_a_weight_of_two_is_the_row_twice(rule, name):
-    """For rules that see the spectrum alone; leave-one-out removes both copies at once.
-
-    Nor does it hold for NCP, which sees the order of the rows. Data with at least as many columns
-    as rows have no estimate of the noise.
-    """
-    for seed in TALL:
-        data = problem(seed)
-        counts = np.random.default_rng(seed).integers(1, 4, data.n)
-        twice = np.repeat(np.arange(data.n), counts)
-        method = method_of(name, data)
-        with warnings.catch_warnings():
-            # "gcv" says that it is wrong for early stopping
-            warnings.filterwarnings("ignore", "(?i).*gcv")
-            found = fitted(method, data.X, data.y, counts.astype(float), rule=rule)
-            expected = fitted(method, data.X[twice], data.y[twice], rule=rule)
-        assert_same_choice(found, expected)
-
-
 @pytest.mark.parametrize("name", ["auto", "Nesterov"])
 def test_a_weight_of_two_is_the_row_twice_where_folds_keep_both(name):
-    for seed in TALL:
+    for seed in TALL[:3]:
         data = problem(seed)
         counts = np.random.default_rng(seed).integers(1, 4, data.n)
         twice = np.repeat(np.arange(data.n), counts)
@@ -330,19 +277,10 @@ def test_leave_one_out_removes_all_of_a_weight():
         assert_same_choice(found, expected, stop=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("name", "copies"),
-    [
-        ("auto", 5),
-        ("auto", 20),
-        ("ridge", 5),
-        ("ridge", 20),
-        ("friction 3", 5),
-        ("friction 3", 20),
-    ],
-)
+@pytest.mark.parametrize("copies", [5, 20])
+@pytest.mark.parametrize("name", ["auto", "ridge", "friction 3"])
 def test_a_repeated_target_changes_nothing(name, copies):
-    for seed in SEEDS:
+    for seed in seeds(name):
         data = problem(seed)
         found = fitted(method_of(name, data), data.X, np.column_stack([data.y] * copies))
         expected = chosen(seed, name)

@@ -49,19 +49,6 @@ def test_candidates_are_compared_row_by_row(diabetes):
         assert one.behind >= -1e-4 * model.choice_.error
 
 
-def test_the_simplest_method_is_kept_on_request(diabetes):
-    X, y = diabetes
-    best = st.StoppedRegressorCV("auto").fit(X, y)
-    simple = st.StoppedRegressorCV("auto", prefer_simple=True).fit(X, y)
-    ridge = best.choice_.candidates[0]
-    assert ridge.behind < ridge.standard_error
-    assert best.method_ != simple.method_ == st.Ridge()
-    X, y, _ = leaning(0, 2.0)
-    clear = st.StoppedRegressorCV("auto", prefer_simple=True).fit(X, y)
-    ridge = clear.choice_.candidates[0]
-    assert (clear.method_ == st.Ridge()) == (ridge.behind <= ridge.standard_error)
-
-
 @pytest.mark.parametrize("options", [{"cv": 4}, {"rule": "path-gcv"}, {"rule": "sure"}])
 def test_other_rules_compare_methods_too(options, diabetes):
     X, y = diabetes

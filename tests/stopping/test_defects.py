@@ -105,14 +105,6 @@ def test_one_standard_error_takes_the_earliest_stop_within_it(method, diabetes):
     assert found.stop_ == stops[np.argmax(errors <= limit)] < stops[best]
 
 
-def test_one_standard_error_does_not_depend_on_how_the_curve_is_asked_for(diabetes):
-    X, y = diabetes
-    plain_curve = fitted(X, y, rule=st.OneStandardError(st.LeaveOneOut()))
-    with_errors = fitted(X, y, rule=st.OneStandardError(st.LeaveOneOut(standard_errors=True)))
-    assert plain_curve.method_ == with_errors.method_
-    assert plain_curve.stop_ == pytest.approx(with_errors.stop_, rel=1e-6)
-
-
 # ---------------------------------------------------------------- candidates
 
 
@@ -121,13 +113,6 @@ def assert_candidates_have_left_out_errors(X, y, model):
         curve = st.leave_one_out(X, y, one.method, [float(one.stop)], standard_errors=False)
         # both are exact, and differ by rounding
         assert one.error == pytest.approx(curve.errors.mean(), rel=1e-7), one.method
-
-
-def test_candidates_have_left_out_errors(diabetes):
-    X, y = diabetes
-    model = fitted(X, y)
-    assert len(model.choice_.candidates) == len(st.FAMILY)
-    assert_candidates_have_left_out_errors(X, y, model)
 
 
 @pytest.mark.parametrize("targets", [4, 17])
@@ -163,10 +148,7 @@ def test_left_out_errors_decide_the_method_of_many_targets(targets):
 # ---------------------------------------------------------------- stops
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["auto", "nesterov-flow"],
-)
+@pytest.mark.parametrize("method", ["auto", "nesterov-flow"])
 def test_no_stop_occurs_nearly_twice(method, diabetes):
     X, y = diabetes
     model = fitted(X, y, method)
@@ -184,12 +166,6 @@ def test_stops_without_a_method_are_refused(diabetes):
         st.StoppedRegressorCV(stops=[1.0, 10.0, 100.0]).fit(X, y)
     with pytest.raises(ValueError, match=r"(?i)method"):
         st.StoppedRegressorCV("auto", stops=np.array([1.0, 10.0])).fit(X, y)
-
-
-def test_stops_with_a_method_and_their_number_are_accepted(diabetes):
-    X, y = diabetes
-    assert fitted(X, y, "ridge", stops=[1.0, 1e5]).stop_ == 1e5
-    assert fitted(X, y, stops=20).method_ in st.FAMILY
 
 
 @pytest.mark.parametrize("method", ["auto", "ridge", "nesterov-flow", "gradient-descent"])
@@ -212,13 +188,6 @@ def test_gcv_refuses_to_compare_methods():
     assert "loo" in str(refusal.value)
 
 
-@pytest.mark.parametrize("method", ["auto", "ridge"])
-def test_gcv_of_ridge_is_silent(method):
-    """Where methods cannot be compared, "auto" is ridge."""
-    X, y = plain()
-    assert st.StoppedRegressorCV(method, rule="gcv").fit(X, y).method_ == st.Ridge()
-
-
 def interpolating():
     """Weighted rows, fewer than columns: the estimate of the noise is zero."""
     rng = np.random.default_rng(9)
@@ -228,17 +197,7 @@ def interpolating():
     return X, y, rng.integers(1, 4, n).astype(float)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "ridge",
-        "gradient-flow",
-        "critical-flow",
-        "nesterov-flow",
-        "gradient-descent",
-        "nesterov",
-    ],
-)
+@pytest.mark.parametrize("method", ["ridge", "nesterov-flow", "gradient-descent", "nesterov"])
 def test_discrepancy_ends_with_the_grid(method):
     X, y, weights = interpolating()
     assert X.shape == (10, 15)
@@ -304,21 +263,6 @@ def test_one_heavy_row_is_searched_as_well_as_none():
     error = error_at(X, y, model.method_, model.stop_, **options)
     assert error <= CLOSE * least_of_family(X, y, **options)
     assert model.choice_.error == pytest.approx(error, rel=1e-7)
-
-
-def test_large_data_of_single_precision_are_searched_like_others():
-    """Above four million numbers: rows of high leverage would mislead path GCV."""
-    rng = np.random.default_rng(5)
-    X = (rng.standard_normal((42_000, 100)) * np.arange(1, 101.0) ** -1).astype(np.float32)
-    X[:3] *= 80
-    signal = X @ (np.arange(1, 101.0) ** 0.5 * rng.standard_normal(100))
-    y = (signal + 20 * rng.standard_normal(42_000)).astype(np.float32)
-    single = fitted(X, y)
-    double = fitted(X.astype(float), y.astype(float))
-    assert single.method_ == double.method_
-    # both are worked on in double precision: only the stop is rounded
-    assert single.stop_ == pytest.approx(double.stop_, rel=1e-3)
-    assert single.choice_.error == pytest.approx(double.choice_.error, rel=1e-6)
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
@@ -415,22 +359,18 @@ KEEPING = [{}, {"method": "ridge"}, {"rule": "sure", "method": "ridge"}, {"cv": 
 FEW_CALLS = 200  # to collect the state: about 50; a pass over a million rows takes thousands
 
 
+@pytest.mark.parametrize("keeps_rows", [True, False])
 @pytest.mark.parametrize("options", KEEPING, ids=str)
-def test_pickling_computes_nothing(options):
+def test_pickling_computes_nothing(options, keeps_rows, monkeypatch):
+    if not keeps_rows:
+        monkeypatch.setattr("stoptime.left_out.predictions.MOST_PICKLED", 10)
+        monkeypatch.setattr("stoptime.stopping.comparison.MOST_PICKLED", 10)
     X, y = plain()
     model = fitted(X, y, **options)
     calls, content = calls_of_the_package(lambda: pickle.dumps(model))
     assert calls < FEW_CALLS
     again = pickle.loads(content)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-def test_pickling_computes_nothing_from_rows_that_are_too_many_to_keep():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((1_700_000, 10))  # above 128 MiB
-    model = fitted(X, X[:, 0] + rng.standard_normal(len(X)), "ridge", rule="sure")
-    calls, _ = calls_of_the_package(lambda: pickle.dumps(model))
-    assert calls < FEW_CALLS
 
 
 @pytest.mark.parametrize("changed", ["X", "y"])

@@ -1,7 +1,5 @@
 """The rules: equal to refitting, global minima, edges, standard errors, and refused input."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -18,9 +16,8 @@ from sklearn.model_selection import (
 )
 
 import stoptime as st
-from stoptime.stopping.plug_in import _best_guarantee
-from stoptime.stopping.rule import CurveRule
-from stoptime.stopping.zoom import lowest_between
+from stoptime.stopping.rule import CurveRule, lowest_between
+from stoptime.stopping.training_error import _best_guarantee
 
 METHODS = [
     st.Ridge(),
@@ -302,24 +299,6 @@ def test_pure_noise_stops_at_once():
     assert min(stops) == 0
 
 
-def test_discrepancy_is_the_first_crossing(rng):
-    X, y = data(rng, noise=2.0)
-    p = problem(X, y)
-    choice = st.Discrepancy(noise=4.0).choose(p)
-    assert st.training_error(p.spectrum, p.tuned, choice.stop)[0] == pytest.approx(4.0, rel=1e-6)
-    before = st.training_error(p.spectrum, p.tuned, np.linspace(0, choice.stop * 0.999, 500))
-    assert np.all(before > 4.0)
-    earlier = st.Discrepancy(noise=4.0, safety=1.5).choose(p)
-    assert earlier.stop < choice.stop
-    among = st.Discrepancy(noise=4.0).choose(p, [0.1, choice.stop * 1.1, 1e3])
-    assert among.stop == choice.stop * 1.1
-    with pytest.warns(st.StopWarning, match="never falls to the noise"):
-        never = st.Discrepancy(noise=1e-9).choose(p, [0.1, 1.0])
-    assert never.stop == 1.0
-    each = st.Discrepancy().choose(problem(X, np.column_stack([y, 3 * y])), per_target=True)
-    np.testing.assert_allclose(each.stop, each.stop[0], rtol=1e-3)
-
-
 @each_method
 def test_training_error_is_the_residual(rng, method):
     X, y = data(rng)
@@ -370,15 +349,6 @@ def test_one_standard_error_stops_earlier(rng):
     assert many.stop.shape == many.error.shape == (2,)
     with pytest.raises(ValueError, match="has no standard error"):
         st.OneStandardError(st.PathGCV()).choose(p)
-
-
-def test_naive_gcv_warns(rng):
-    X, y = data(rng)
-    with pytest.warns(UserWarning, match="inconsistent for accelerated-flow"):
-        st.GCV().choose(problem(X, y), [1.0, 2.0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        st.GCV().choose(problem(X, y, "ridge"), [1.0, 2.0])
 
 
 @pytest.mark.parametrize("center", [1.234, 30.0])

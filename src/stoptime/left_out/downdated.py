@@ -11,28 +11,16 @@ for oscillations so fast that a mixture of ridges would need more penalties than
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stoptime.left_out.ridges import by_operators
+from stoptime.left_out.rows import RowBlock
 from stoptime.methods.base import Filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.support.arrays import Array, like, on_host, slices
-
-if TYPE_CHECKING:
-    from stoptime.left_out.rows import RowBlock
-
-MATRIX_NUMBERS = 2**22  # of the matrices that are decomposed together
-
-
-class _Remaining(NamedTuple):
-    """Rows in the eigenbasis without each of them, g and cφ there, and the vectors."""
-
-    scores: Array
-    shrinkage: Array
-    gain: Array
-    vectors: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,74 +40,64 @@ class Downdated:
         return len(self.stops) * (2 * len(self.eigenvalues) + n_targets)
 
     def residuals(self, block: RowBlock, coef: Array) -> Array:
-        """Return e/d at every stop, of shape (n_stops, n_rows, n_targets), where the rows are."""
-        out = np.empty((len(self.stops), *block.targets.shape))
-        for part, found in self._remaining(block):
-            residual = on_host(block.residual[part])
-            pull = on_host(block.weight * block.stretch)[part]
-            fit = found.scores[:, :, None] * (found.vectors.swapaxes(1, 2) @ on_host(coef))
-            gain = pull[:, None] * (found.scores[:, :, None] ** 2 * found.gain).sum(axis=1)
-            values = np.einsum("njt,njq->tnq", found.shrinkage, fit, optimize=True)
-            values += (1 + gain.T)[:, :, None] * residual
-            out[:, part] = values
-        return like(block.scores, out)
+        """Return e/d at every stop, of shape (n_targets, n_rows, n_stops), where the rows are."""
+        alpha, slopes = (like(block.scores, one) for one in self.operators(block))
+        return by_operators(alpha, slopes, block, coef)
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
-        r"""Return α, (n_stops, n_rows), and C, (n_stops, n_rows, rank), on the host.
-
-        .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
-        """
-        alpha = np.empty((len(self.stops), len(block.rest)))
+        """Return α and C on the host; see :meth:`Ridges.operators`."""
+        alpha = np.empty((len(block.rest), len(self.stops)))
         slopes = np.empty((*alpha.shape, len(self.eigenvalues)))
-        pull = on_host(block.weight * block.stretch)
-        # an average row is given by its shares ρa²/s alone
-        scores = np.sqrt(block.shares * self.eigenvalues / pull[:, None])
-        for part, found in self._remaining(replace(block, scores=scores)):
-            gain = (found.scores[:, :, None] ** 2 * found.gain).sum(axis=1)
-            alpha[:, part] = 1 + (pull[part, None] * gain).T
-            images = found.vectors @ (found.scores[:, :, None] * found.shrinkage)
-            images /= np.where(scores > 0, scores, 1.0)[part, :, None]
-            slopes[:, part] = images.transpose(2, 0, 1) * block.scores[part]
+        pull = on_host(block.pull)
+        scores = given = on_host(block.scores)
+        if block.is_average:
+            # such a row is given by its shares ρa²/s alone
+            scores = np.sqrt(block.shares * self.eigenvalues / pull[:, None])
+        given = given / np.where(scores == 0, 1.0, scores)
+        for part, rotated, vectors, gain, shrinkage in self._remaining(
+            replace(block, scores=scores)
+        ):
+            weighted = (rotated[:, :, None] ** 2 * gain).sum(axis=1)
+            alpha[part] = 1 + pull[part, None] * weighted
+            images = vectors @ (rotated[:, :, None] * shrinkage)
+            slopes[part] = images.swapaxes(1, 2) * given[part, None]
         return alpha, slopes
 
     def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:  # noqa: ARG002
         """Return √s times the left-out coefficients at the stop, (n_targets, n_rows, rank)."""
         out = np.empty((coef.shape[1], *block.scores.shape))
         roots = np.sqrt(self.eigenvalues)
-        for part, found in self._remaining(block):
-            residual = on_host(block.residual[part])
-            pull = on_host(block.weight * block.stretch)[part]
-            own = found.vectors.swapaxes(1, 2) @ on_host(coef)
-            moved = (pull[:, None] * found.scores * found.gain[..., 0])[..., None]
-            components = (1 - found.shrinkage[..., :1]) * own - moved * residual[:, None]
-            out[:, part] = ((found.vectors @ components) * roots[:, None]).transpose(2, 0, 1)
+        for part, rotated, vectors, gain, shrinkage in self._remaining(block):
+            own = vectors.swapaxes(1, 2) @ coef
+            moved = (on_host(block.pull)[part, None] * rotated * gain[..., 0])[..., None]
+            components = (1 - shrinkage[..., :1]) * own - moved * on_host(block.residual)[
+                part, None
+            ]
+            out[:, part] = ((vectors @ components) * roots[:, None]).transpose(2, 0, 1)
         return like(block.scores, out)
 
-    def _remaining(self, block: RowBlock) -> Any:
-        """Yield some rows at a time, and their spectra without each of them."""
-        rank = len(self.eigenvalues)
-        for part in slices(len(block.rest), MATRIX_NUMBERS // max(rank, 1) ** 2):
+    def _remaining(self, block: RowBlock) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
+        """Yield some rows, and without each: its coordinates, eigenvectors, cφ and g."""
+        # so many rows at a time that their matrices take 32 MB
+        for part in slices(len(block.rest), 2**22 // max(len(self.eigenvalues), 1) ** 2):
             scores = on_host(block.scores[part])
             rest = on_host(block.rest)[part]
-            pull = on_host(block.weight * block.stretch)[part]
-            values, vectors = self._eigenpairs(scores, rest, pull)
+            values, vectors = self._eigenpairs(scores, rest, on_host(block.pull)[part])
             # without a row of leverage one a null direction remains, which is learned at no stop
             values[rest == 0, :1] = 0.0
             scale = on_host(block.scale)[part][:, None]
-            own = scale * values
-            gain = _gains(self.method, own, self.stops)
+            gain = self._gains(scale * values)
             gain[rest == 0, :1] = 0.0
+            shrinkage = 1 - (scale * values)[..., None] * gain
             rotated = (scores[:, None] @ vectors)[:, 0]
-            shrinkage = 1 - own[..., None] * gain
-            yield part, _Remaining(rotated, shrinkage, scale[..., None] * gain, vectors)
+            yield part, rotated, vectors, scale[..., None] * gain, shrinkage
 
     def _eigenpairs(self, scores: Array, rest: Array, pull: Array) -> tuple[Array, Array]:
         """Return eigenvalues of S - ρaaᵀ, ascending, and eigenvectors, for every row."""
         s = self.eigenvalues
         if not self.by_svd:
-            values, vectors = np.linalg.eigh(
-                np.diag(s) - pull[:, None, None] * scores[:, :, None] * scores[:, None]
-            )
+            outer = pull[:, None, None] * scores[:, :, None] * scores[:, None]
+            values, vectors = np.linalg.eigh(np.diag(s) - outer)
             return np.maximum(values, 0.0), vectors
         # A = BᵀB with B = (I - buuᵀ)S^½ and u = √ρ S^-½ a, so that small eigenvalues are squares
         # of singular values and keep their digits
@@ -130,11 +108,10 @@ class Downdated:
         _, lengths, right = np.linalg.svd(roots * np.sqrt(s))
         return lengths[:, ::-1] ** 2, right[:, ::-1].swapaxes(1, 2)
 
-
-def _gains(method: Filter, s: Array, stops: Array) -> Array:
-    """Return φ of shape (n, rank, n_stops) for the n spectra without each row."""
-    if not isinstance(method, SpectralCutoff):
-        return method.gain(s[..., None], stops)
-    # every spectrum has components of its own to count
-    gains = [method.tuned_to(own).gain(own[:, None], stops) for own in s]
-    return np.stack(gains) if gains else np.empty((*s.shape, len(stops)))
+    def _gains(self, s: Array) -> Array:
+        """Return φ of shape (n, rank, n_stops) for the n spectra without each row."""
+        if not isinstance(self.method, SpectralCutoff):
+            return self.method.gain(s[..., None], self.stops)
+        # every spectrum has components of its own to count
+        gains = [self.method.tuned_to(own).gain(own[:, None], self.stops) for own in s]
+        return np.stack(gains) if gains else np.empty((*s.shape, len(self.stops)))

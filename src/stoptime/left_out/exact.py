@@ -1,8 +1,4 @@
-"""Exact leave-one-out along a whole path, without a single refit.
-
-Left-out residuals are mixtures of those of ridges with complex penalties, or follow from the
-eigenvalues that remain without the row; see :mod:`stoptime.left_out.residuals`.
-"""
+"""Exact leave-one-out along a whole path, without a single refit."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Want, rows_of
+from stoptime.spectrum.data import Want, rows_of
 from stoptime.spectrum.decompose import open_data, with_lost_as_zero
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.support.arrays import Array, Floats
@@ -72,9 +68,9 @@ def leave_one_out(  # noqa: PLR0913 - the data have five parameters
     array([5511.6, 3020.5, 3003.1])
     """
     stops = list_of_stops(stops)
-    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
-    penalised = penalty_matrix is not None
-    left_out, tuned = _prepared(data, get_method(method), spectrum, penalised)
+    left_out, tuned = _prepared(
+        X, y, method, sample_weight, fit_intercept, spectrum, penalty_matrix
+    )
     with progress_shown(verbose):
         return left_out.errors(tuned, stops, standard_errors=standard_errors)
 
@@ -108,11 +104,10 @@ def left_out_residuals(
     >>> left_out_residuals(X, y, "nesterov-flow", 100.0)[:3].round(2)
     array([-55.15,   5.21, -33.76])
     """
-    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
-    stop = _checked_stop(data, stop)
-    penalised = penalty_matrix is not None
-    left_out, tuned = _prepared(data, get_method(method), spectrum, penalised)
-    return left_out.residuals(tuned, stop)
+    left_out, tuned = _prepared(
+        X, y, method, sample_weight, fit_intercept, spectrum, penalty_matrix
+    )
+    return left_out.residuals(tuned, _checked_stop(left_out, stop))
 
 
 def left_out_predictions(
@@ -133,8 +128,7 @@ def left_out_predictions(
         - \frac{x_i^TA_k^{-1}x_0}{n}\,\frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr],
         \qquad A_k = X^TX/n + \lambda_k I
 
-    for data without intercept: the mixture of ridges that :func:`leave_one_out` uses. Intercept,
-    means and normalisation are those of the remaining rows, and no path is refitted.
+    for data without intercept. Intercept, means and normalisation are those of the remaining rows.
 
     Parameters
     ----------
@@ -159,21 +153,22 @@ def left_out_predictions(
            [205.35,  69.79],
            [205.88,  69.91]])
     """
-    data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix)
-    stop = _checked_stop(data, stop)
-    penalised = penalty_matrix is not None
-    left_out, tuned = _prepared(data, get_method(method), spectrum, penalised)
+    left_out, tuned = _prepared(
+        X, y, method, sample_weight, fit_intercept, spectrum, penalty_matrix
+    )
+    stop = _checked_stop(left_out, stop)
+    sample = left_out.rows.data
     if new is None:
-        return LeftOutRows.of(rows_of(data), left_out.residuals(tuned, stop)).predictions
-    given = rows_in_memory(new, rows_of(data).y, name="new")
-    if given.shape[1] != data.shape[1]:
-        raise ValueError(f"new has {given.shape[1]} features, but X has {data.shape[1]}.")
+        return LeftOutRows.of(sample, left_out.residuals(tuned, stop)).predictions
+    given = rows_in_memory(new, sample.y, name="new")
+    if given.shape[1] != sample.n_features:
+        raise ValueError(f"new has {given.shape[1]} features, but X has {sample.n_features}.")
     return LeftOutFits(left_out.rows, tuned, stop).at(given)
 
 
-def _checked_stop(data: Data, stop: ArrayLike) -> Array:
+def _checked_stop(left_out: LeftOut, stop: ArrayLike) -> Array:
     found = nonnegative("stop", stop, infinite=True)
-    n = data.n_targets
+    n = left_out.rows.data.n_targets
     if found.shape not in {(), (n,)}:
         raise ValueError(
             f"stop must be one number or one per target ({n}); got shape {found.shape}."
@@ -182,9 +177,10 @@ def _checked_stop(data: Data, stop: ArrayLike) -> Array:
 
 
 def _prepared(
-    data: Data, method: Method, spectrum: Spectrum | None, penalised: bool
+    X: Any, y: Any, method: Any, weight: Any, fit_intercept: bool, spectrum: Any, penalty: Any
 ) -> tuple[LeftOut, Filter]:
     """Factor the data unless a spectrum is given, and tune the method to all rows."""
+    data = open_data(X, y, weight, fit_intercept, penalty_matrix=penalty)
     sample = rows_of(data)
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be exact at any stop
@@ -192,7 +188,7 @@ def _prepared(
     elif spectrum.fit_intercept != data.fit_intercept:
         given = data.fit_intercept
         raise ValueError(f"fit_intercept={given}, but the spectrum has the opposite setting.")
-    elif penalised and spectrum.geometry is None:
+    elif penalty is not None and spectrum.geometry is None:
         raise ValueError("The spectrum was computed without penalty_matrix: give it to decompose.")
     elif spectrum.accuracy.complete and spectrum.accuracy.gain < np.inf:
         raise ValueError(
@@ -202,4 +198,5 @@ def _prepared(
         )
     rows = Rows(sample, spectrum)
     scale = float(rows.scales.max())
-    return LeftOut(rows), as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, scale))
+    tuned = tuned_without_rows(get_method(method), spectrum.padded_eigenvalues, scale)
+    return LeftOut(rows), as_filter(tuned)

@@ -26,21 +26,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.left_out.residuals import LeftOut, blocks_of
+from stoptime.left_out.residuals import LeftOut, Route, blocks_of
 from stoptime.left_out.ridges import least_squares
-from stoptime.left_out.routes import Route
 from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.rows import Sample
-from stoptime.support.arrays import (
-    Array,
-    Floats,
-    as_float64,
-    empty,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle
@@ -59,23 +51,22 @@ class LeftOutRows(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """A weighted sum over the rows of X and y, by which a later change of them is noticed."""
+    """Weighted sums over the rows of X and y, by which a later change of them is noticed."""
 
-    sums: tuple[Floats, ...]
-    rounding: float
+    of_columns: Floats
+    of_targets: Floats
 
     @classmethod
     def of(cls, data: Sample) -> Fingerprint:
         """Return the fingerprint of the rows as they are now."""
         weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
         both = data.X.fingerprint(weights), weights @ as_float64(data.y)
-        return cls(tuple(np.asarray(on_host(one), np.float64) for one in both), 1e-9)
+        return cls(*(np.asarray(on_host(one), np.float64) for one in both))
 
     def check(self, data: Sample) -> None:
         """Raise a ValueError if the rows have been changed since."""
-        for old, new in zip(self.sums, Fingerprint.of(data).sums, strict=True):
-            size = np.abs(old).max(initial=0)
-            if not np.allclose(old, new, rtol=0, atol=self.rounding * size):
+        for old, new in zip(self, Fingerprint.of(data), strict=True):
+            if not np.allclose(old, new, rtol=0, atol=1e-9 * np.abs(old).max(initial=0)):
                 raise ValueError(
                     "X or y was changed after fit, and what you ask for needs the training rows "
                     "as they were: fit again, or fit to a copy, model.fit(X.copy(), y.copy())."
@@ -135,30 +126,6 @@ class LeftOutFits:
         out = rows.data.as_given(out)
         return out[..., 0] if rows.data.single_target else out
 
-    def coefficients(self) -> tuple[Array, Array, Array]:
-        """Return coefficients of shape (n, n_targets, n_features), and how they move the means.
-
-        The second array, (n, n_targets), are predictions for the mean row, which is the third
-        array, minus the mean of the response.
-        """
-        rows = self._rows
-        basis = on_host(rows.spectrum.vectors) / np.sqrt(rows.eigenvalues)
-        coef = np.empty((rows.data.n_rows, rows.data.n_targets, len(basis)))
-        at_mean = np.empty(coef.shape[:2])
-        geometry = rows.spectrum.geometry
-        for index, targets, coefficients, shift in self._kept or self._coefficients():
-            own = on_host(coefficients) @ basis.T
-            if geometry is not None:
-                moved = on_host(rows.free_scores(index) @ geometry.vectors.T)
-                own -= on_host(shift)[..., None] * moved
-            coef[index, targets] = own.swapaxes(0, 1)
-            at_mean[index, targets] = -on_host(shift).T * rows.data.fit_intercept
-        coef *= rows.unit[:, None]
-        if geometry is not None:
-            coef += on_host(geometry.coef).reshape(len(basis), -1).T
-        mean = np.asarray(on_host(rows.spectrum.feature_mean), np.float64)
-        return coef, at_mean * rows.unit, mean
-
     @cached_property
     def _rows(self) -> Rows:
         """The rows, unless they are missing or have been changed."""
@@ -188,31 +155,25 @@ class LeftOutFits:
             route = LeftOut(some).route(self.method, np.array([stop]))
             for index, block in blocks_of(some, route.source, len(rows.eigenvalues)):
                 gamma = _scaled_coefficients(some, route, block)
-                pull = (block.weight * block.stretch)[:, None]
+                pull = block.pull[:, None]
                 roots = like(gamma, np.sqrt(some.eigenvalues))
                 fit = (block.scores / roots * gamma).sum(axis=-1)
                 shift = (pull * block.targets).T - pull[:, 0] * fit
                 yield index, targets, gamma, shift
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether a pickle contains the rows."""
-        if self.rows is None:
-            return False
-        numbers = self.rows.data.n_features * (self.rows.data.n_rows + self.rows.spectrum.rank)
-        return numbers <= MOST_PICKLED
-
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: vars(self)[name] for name in ("method", "stop", "unchanged")}
-        state["rows"] = None
-        if self.keeps_rows and self.rows is not None:
-            state["rows"] = Rows(replace(self.rows.data), replace(self.rows.spectrum))
+        state = {name: vars(self)[name] for name in ("rows", "method", "stop", "unchanged")}
+        if (rows := self.rows) is not None:
+            numbers = rows.data.n_features * (rows.data.n_rows + rows.spectrum.rank)
+            # without what was computed from the rows
+            fresh = Rows(replace(rows.data), replace(rows.spectrum))
+            state["rows"] = fresh if numbers <= MOST_PICKLED else None
         return state
 
 
 def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
     """Return √s times the coefficients without each row of the block, at one stop."""
-    mixed = route.mix.of_rows(block.scale)
+    mixed = route.mix.of_rows(on_host(block.scale))[..., 0]
     nothing_learned, all_learned = mixed[0, -2:]
     if not (nothing_learned or all_learned):
         return route.source.coefficients(block, rows.coef, mixed[:, :-2])
@@ -223,7 +184,7 @@ def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
         return 0 * whole
     # ridge with a vanishing penalty
     ends = least_squares(block, rows.eigenvalues, coef)
-    pull = block.scores / roots * (block.weight * block.stretch)[:, None]
+    pull = block.scores / roots * block.pull[:, None]
     return whole - pull * ends.T[..., None]
 
 

@@ -14,45 +14,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stoptime.left_out.contours import Contour, Ladder, Mix, Span, contour_for, values_at
 from stoptime.left_out.curve import ErrorCurve
-from stoptime.left_out.routes import (
-    Mix,
-    Places,
-    Route,
-    Source,
-    between_ends,
-    columns_of,
-    ended,
-    ridges_of,
-    route_to,
-    with_ends,
-)
-from stoptime.left_out.span import Span, scale_nodes, values_at
-from stoptime.support.arrays import Array, Floats, empty, like, on_host, slices
+from stoptime.left_out.downdated import Downdated
+from stoptime.left_out.ridges import Ridges, least_squares, least_squares_operators
+from stoptime.left_out.rows import RowBlock, Rows
+from stoptime.methods.base import Filter
+from stoptime.methods.cutoff import SpectralCutoff
+from stoptime.methods.recurrence import Iteration
+from stoptime.methods.ridge import SumOfRidges
+from stoptime.support.arrays import Array, Floats, array_namespace, empty, like, on_host, slices
 from stoptime.support.progress import progress
 
-if TYPE_CHECKING:
-    from stoptime.left_out.rows import RowBlock, Rows
-    from stoptime.methods.base import Filter
-
-SPANNED = 1e-9  # error of a filter up to which it is in a span
-NEARLY_SPANNED = 1e-7  # and up to which it is good enough for a search
+SPANNED = 1e-9  # distance from a span up to which a filter is in it
 KEPT_NUMBERS = 2**26  # of all columns that are kept, 512 MB; or as many as X has
 TARGETS_AT_ONCE = 1024  # so that blocks of rows stay tall enough for fast products
 
+Places = NDArray[np.intp]
+Source = Ridges | Downdated
+
 
 class Part(NamedTuple):
-    """Columns of some rows and targets, (n_columns, n_rows, n_targets), and the c and π of rows."""
+    """Columns of some rows and targets, (n_targets, n_rows, n_columns), and the c and π of rows."""
 
     rows: slice
     targets: slice
     columns: Array
     scale: Array
     weight: Array
+
+
+class Route(NamedTuple):
+    """A source of residuals, and how its columns are mixed."""
+
+    source: Source
+    mix: Mix
 
 
 class LeftOut:
@@ -62,6 +63,7 @@ class LeftOut:
         self.rows = rows
         self._looks: list[Look] = []
         self._known: dict[tuple[Filter, bytes], Floats] = {}  # residuals that were asked for
+        self._refused: dict[Filter, float] = {}  # stops from which on no contour is small enough
 
     @cached_property
     def largest(self) -> float:
@@ -73,22 +75,38 @@ class LeftOut:
         """Whether residuals at the stops of a search are known."""
         return bool(self._looks)
 
+    def contour(self, method: Filter, stops: Array, scale: float) -> Contour | None:
+        """Return the penalties for a method at these stops, or None if they would be too many."""
+        last = float(stops.max())
+        if last >= self._refused.get(method, np.inf):
+            return None
+        found = contour_for(method, stops, scale, self.rows.eigenvalues)
+        if found is None:
+            self._refused[method] = last
+        return found
+
     def look(self, span: Span, last: dict[Filter, float]) -> Look:
         """Return the errors of all filters in a span, from one pass over the rows.
 
         ``last`` is the last stop of each method for which the span was made.
         """
         rows = self.rows
+        n_targets = rows.data.n_targets
         width = span.weights.shape[1] + 2
-        kept = empty(rows.data.y, (width, *rows.data.y.shape)) if self._has_room(width) else None
-        products = empty(rows.data.y, (rows.data.n_targets, width, width))
+        shape = n_targets, rows.data.n_rows, width
+        kept = empty(rows.data.y, shape) if self._has_room(width) else None
+        products = empty(rows.data.y, (n_targets, width, width))
         products[:] = 0
-        for part in self._parts(ridges_of(rows.eigenvalues, span), 0):
+        for part in self._parts(Ridges(rows.eigenvalues, span.contour.penalties, span.weights), 0):
+            columns = part.columns
             if kept is not None:
-                kept[:, part.rows, part.targets] = part.columns
-            weighted = (part.columns * (part.weight**0.5)[:, None]).swapaxes(0, 2)
-            products[part.targets] += weighted.swapaxes(1, 2) @ weighted
+                kept[part.targets, part.rows] = columns
+            if not rows.has_one_scale:
+                columns = columns * (part.weight**0.5)[:, None]
+            products[part.targets] += columns.swapaxes(1, 2) @ columns
         squares = rows.unit[:, None, None] ** 2
+        if rows.has_one_scale:
+            squares = squares * rows.weights[0]
         found = Look(rows, span, last, squares * on_host(products), kept)
         if kept is not None:
             self._looks.append(found)
@@ -108,62 +126,71 @@ class LeftOut:
             several = n_targets > TARGETS_AT_ONCE
             rows = self.rows.of_targets(targets) if several else self.rows
             for index, block in blocks_of(rows, source, further):
-                columns = columns_of(source, block, rows.coef)
+                columns = _columns(source, block, rows.coef)
                 yield Part(index, targets, columns, block.scale, block.weight)
 
-    def _mixed(
-        self, method: Filter, stops: Array, own: Places | None = None
-    ) -> Iterator[tuple[Part, Array]]:
-        """Yield parts of the data, and their e at all stops, or of each target at its ``own`` one.
-
-        The shape is (n_stops, n_rows, n_targets), or (n_rows, n_targets).
-        """
+    def _mixed(self, method: Filter, stops: Array) -> Iterator[tuple[Part, Array]]:
+        """Yield parts of the data and coordinates, (n_rows or 1, n_columns, n_stops), for them."""
         stops = ended(method, self.rows.eigenvalues, stops)
         for look in self._looks:
             mix = look.mix(method, stops)
             if mix is not None:
-                parts = look.parts()
+                parts = look.parts(len(stops))
                 break
         else:
             source, mix = self.route(method, stops)
-            parts = self._parts(source, len(stops) if own is None else 1)
+            parts = self._parts(source, len(stops))
         for part in parts:
-            if own is None:
-                yield part, mix.at_all_stops(part.columns, part.scale)
+            yield part, mix.of_rows(on_host(part.scale))
+
+    def _values(self, method: Filter, stops: Array) -> Iterator[tuple[Part, Array]]:
+        """Yield parts of the data, and their e at all stops, (n_targets, n_rows, n_stops)."""
+        for part, mixed in self._mixed(method, stops):
+            own = like(part.columns, mixed)
+            if len(own) == 1:
+                yield part, part.columns @ own[0]
             else:
-                yield part, mix.by_target(part.columns, part.scale, own[part.targets])
+                yield part, (part.columns.swapaxes(0, 1) @ own).swapaxes(0, 1)
 
     def errors(self, method: Filter, stops: Array, *, standard_errors: bool) -> ErrorCurve:
         """Return the left-out error at many stops; see :func:`stoptime.leave_one_out`."""
         rows = self.rows
-        sums = np.zeros((3, len(stops), rows.data.n_targets))
-        for part, values in self._mixed(method, stops):
+        sums = np.zeros((3, rows.data.n_targets, len(stops)))
+        for part, values in self._values(method, stops):
             squares = values**2
-            sums[0][:, part.targets] += on_host(part.weight @ squares)
+            sums[0, part.targets] += on_host(part.weight @ squares)
             if standard_errors:
-                sums[1][:, part.targets] += on_host(part.weight**2 @ squares)
-                sums[2][:, part.targets] += on_host(part.weight**2 @ squares**2)
+                sums[1, part.targets] += on_host(part.weight**2 @ squares)
+                sums[2, part.targets] += on_host(part.weight**2 @ squares**2)
+        mean, crossed, fourths = sums.swapaxes(1, 2)
         target: Any = 0 if rows.data.single_target else slice(None)
-        deviation = self._deviation(*sums)[:, target] if standard_errors else None
-        return ErrorCurve(stops, (rows.unit**2 * sums[0])[:, target], deviation)
-
-    def _deviation(self, mean: Array, crossed: Array, fourths: Array) -> Array:
-        """Return the standard errors of mean squares m, the root of n/(n - 1) Σ w²(e² - m)²."""
-        rows = self.rows
-        variance = fourths - 2 * mean * crossed + mean**2 * (rows.weights @ rows.weights)
-        n = rows.n_present
-        # rounding may leave a small negative number where all squares are equal
-        return np.asarray(rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1)))
+        deviation = None
+        if standard_errors:
+            # the root of n/(n - 1) Σ w²(e² - m)², multiplied out; rounding may leave a small
+            # negative number where all squares are equal
+            variance = fourths - 2 * mean * crossed + mean**2 * (rows.weights @ rows.weights)
+            n = rows.n_present
+            deviation = rows.unit**2 * np.sqrt(np.maximum(variance, 0) * n / (n - 1))
+            deviation = deviation[:, target]
+        return ErrorCurve(stops, (rows.unit**2 * mean)[:, target], deviation)
 
     def residuals(self, method: Filter, stop: Array) -> Floats:
         """Return left-out residuals at one stop, or at one for every target, in the shape of y."""
         data = self.rows.data
         key = method, np.asarray(stop, np.float64).tobytes()
         if key not in self._known:
-            stops, own = np.unique(np.broadcast_to(stop, data.n_targets), return_inverse=True)
+            stops, own = np.atleast_1d(stop), np.zeros(data.n_targets, np.intp)
+            if np.ndim(stop):
+                stops, own = np.unique(stop, return_inverse=True)
             out = empty(data.y, data.y.shape)
-            for part, values in self._mixed(method, stops, own):
-                out[part.rows, part.targets] = values
+            for part, mixed in self._mixed(method, stops):
+                # each target has its own column of the coordinates
+                mine = like(part.columns, mixed[:, :, own[part.targets]].transpose(2, 0, 1))
+                if len(mixed) == 1:
+                    found = (part.columns @ mine.swapaxes(1, 2))[..., 0]
+                else:
+                    found = (part.columns * mine).sum(axis=2)
+                out[part.rows, part.targets] = found.T
             out = data.as_given(out * like(out, self.rows.unit))
             self._known[key] = out[:, 0] if data.single_target else out
         return self._known[key]
@@ -171,15 +198,15 @@ class LeftOut:
     def at_stops(self, method: Filter, stops: Array) -> Floats:
         """Return the left-out residuals at many stops, (n_stops, n, n_targets), on the host."""
         out = np.empty((len(stops), *self.rows.data.y.shape))
-        for part, values in self._mixed(method, stops):
-            out[:, part.rows, part.targets] = on_host(values)
+        for part, values in self._values(method, stops):
+            out[:, part.rows, part.targets] = on_host(values).transpose(2, 1, 0)
         return out * self.rows.unit
 
     def route(self, method: Filter, stops: Array) -> Route:
         """Return the way to the residuals of a method; see :func:`route_to`."""
         rows = self.rows
         by_svd = rows.spectrum.solver == "svd"
-        return route_to(method, stops, rows.eigenvalues, rows.scales, by_svd=by_svd)
+        return route_to(method, stops, rows.eigenvalues, rows.scales, self, by_svd=by_svd)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +225,8 @@ class Look:
 
     def pooled(self) -> Look:
         """Return the look at the mean over targets."""
+        if len(self.products) == 1:
+            return self
         return replace(self, products=self.products.mean(axis=0, keepdims=True), columns=None)
 
     def errors(self, coordinates: Array) -> Array:
@@ -214,48 +243,54 @@ class Look:
         return self.errors(self._located(method, stops, self.rows.mean_scale)[0])
 
     def errors_of(self, method: Filter, stops: Array, targets: Places) -> Array:
-        """Return mean squares at stops (n_stops, n), a column for each of n targets."""
-        distinct, place = np.unique(stops, return_inverse=True)
-        place = place.reshape(stops.shape)
-        coordinates, error = self._located(method, distinct, self.rows.mean_scale)
+        """Return mean squares at stops between the ends, (n_stops, n), a column for each target."""
+        distinct, place = stops[:, 0], np.arange(len(stops))[:, None]
+        if len(targets) > 1:
+            # many targets have the same stops
+            distinct, place = np.unique(stops, return_inverse=True)
+            place = place.reshape(stops.shape)
+        coordinates, distance = self.span.located(method, distinct, self.rows.mean_scale)
         found = np.empty(stops.shape)
         for some in slices(len(targets), TARGETS_AT_ONCE):
             own = coordinates[:, place[:, some]].transpose(2, 0, 1)
-            found[:, some] = (own * (self.products[targets[some]] @ own)).sum(axis=1).T
-        # a filter outside of the span has another error: it is not looked at
-        return np.where((error > NEARLY_SPANNED)[place], np.inf, np.maximum(found, 0))
+            images = self.products[targets[some], :-2, :-2] @ own
+            found[:, some] = (own * images).sum(axis=1).T
+        # a filter outside of the span by more than a search can bear is not looked at
+        return np.where((distance > 100 * SPANNED)[place], np.inf, np.maximum(found, 0))
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self, n_stops: int) -> Iterator[Part]:
         """Yield the columns that are kept, some rows at a time."""
         columns = cast("Array", self.columns)
         rows = self.rows
         every = slice(0, rows.data.n_targets)
-        for index in rows.blocks(columns.shape[0] * columns.shape[2]):
+        for index in rows.blocks(columns.shape[0] * (columns.shape[2] + n_stops)):
             some = columns[:, index]
-            scale = rows.beside(some[0], rows.scales, index)
-            yield Part(index, every, some, scale, rows.beside(some[0], rows.weights, index))
+            sizes = (rows.beside(some[0], one, index) for one in (rows.scales, rows.weights))
+            yield Part(index, every, some, *sizes)
 
     def mix(self, method: Filter, stops: Array) -> Mix | None:
         """Return how the columns are mixed for rows of all scales, if these filters are spanned."""
-        inner = stops[between_ends(method, stops)]
         # the nodes of the contour may miss how a filter falls at later stops
-        if inner.max(initial=0) > self.last.get(method, 0.0):
+        if stops[between_ends(method, stops)].max(initial=0) > self.last.get(method, 0.0):
             return None
-        contour = self.span.contour
-        scales = scale_nodes(lambda c: values_at(contour, method, inner, c), self.rows.scales)
-        found = [self._located(method, stops, scale) for scale in scales]
-        if max(error.max(initial=0) for _, error in found) > SPANNED:
-            return None
-        return Mix(scales, np.stack([coordinates for coordinates, _ in found]))
+        farthest = 0.0
+
+        def coordinates(scale: float) -> Array:
+            nonlocal farthest
+            found, distance = self._located(method, stops, scale)
+            farthest = max(farthest, distance.max(initial=0))
+            return found
+
+        mix = Mix.of(coordinates, self.rows.scales)
+        return mix if farthest <= SPANNED else None
 
     def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
         inner = between_ends(method, stops)
-        values = values_at(self.span.contour, method, stops[inner], scale)
-        coordinates = self.span.filters.T @ values
-        error = np.zeros(len(stops))
-        error[inner] = np.abs(self.span.filters @ coordinates - values).max(axis=0)
-        return with_ends(coordinates, stops, inner), error
+        coordinates, distance = self.span.located(method, stops[inner], scale)
+        out = np.zeros(len(stops))
+        out[inner] = distance
+        return with_ends(coordinates, stops, inner), out
 
 
 def blocks_of(rows: Rows, source: Source, further: int) -> Iterator[tuple[slice, RowBlock]]:
@@ -264,3 +299,104 @@ def blocks_of(rows: Rows, source: Source, further: int) -> Iterator[tuple[slice,
     numbers = source.numbers_per_row(targets) + further * targets + 4
     for index in progress(list(rows.blocks(numbers)), "leave-one-out"):
         yield index, rows.block(index)
+
+
+def _columns(source: Source, block: RowBlock, coef: Array) -> Array:
+    """Return e of the filters of a source and of both ends, (n_targets, n_rows, n_columns)."""
+    found = source.residuals(block, coef)
+    last = least_squares(block, source.eigenvalues, coef)
+    ends = block.targets.T[..., None], last.T[..., None]
+    columns = array_namespace(found).concat([found, *ends], axis=2)
+    columns *= block.stretch[:, None]
+    return columns
+
+
+def operators_of(source: Source, row: RowBlock) -> tuple[Array, Array]:
+    """Return α and C of all columns for one row, for e/d; see :meth:`Ridges.operators`."""
+    alpha, slopes = source.operators(row)
+    last, directions = least_squares_operators(row, source.eigenvalues)
+    if not directions.shape[1]:
+        directions = 0 * row.scores
+    ends = np.concatenate([row.scores, directions])
+    return np.concatenate([alpha[0], [1.0], last]), np.concatenate([slopes[0], ends])
+
+
+def with_ends(coordinates: Array, stops: Array, inner: NDArray[np.bool_]) -> Array:
+    """Return coordinates of all stops in the columns from those of stops between the ends."""
+    out = np.zeros((len(coordinates) + 2, len(stops)))
+    out[:-2, inner] = coordinates
+    out[-2] = stops == 0
+    out[-1] = ~inner & (stops > 0)
+    return out
+
+
+def between_ends(method: Filter, stops: Array) -> NDArray[np.bool_]:
+    """Tell which stops lie between zero, where nothing is learned, and least squares."""
+    return (stops > 0) & ~(np.isinf(stops) & method.reaches_least_squares)
+
+
+def ended(method: Filter, eigenvalues: Array, stops: Array) -> Array:
+    """Return the stops, with infinity for those at which the path is least squares to rounding."""
+    if not method.reaches_least_squares or method.oscillates or not eigenvalues.size:
+        return stops
+    # from a gain·s of 1e20 on a path is least squares, also where a row is left out
+    with np.errstate(over="ignore"):
+        learned = (method.pace * stops) ** method.time_power >= 1e20 / eigenvalues[0]
+    return np.where(learned, np.inf, stops)
+
+
+def route_to(
+    method: Filter,
+    stops: Array,
+    eigenvalues: Array,
+    scales: Array,
+    left_out: LeftOut | None = None,
+    *,
+    by_svd: bool = False,
+) -> Route:
+    """Return the way to left-out residuals of a method at all stops.
+
+    A filter takes the first of these that can serve it: a few ridges of its own, the ladder, an
+    ellipse, and the eigenvalues without each row. ``left_out`` remembers what was refused.
+    """
+    stops = ended(method, eigenvalues, stops)
+    if not eigenvalues.size:
+        stops = np.zeros(len(stops))  # nothing is learned at any stop
+    inside = between_ends(method, stops)
+    inner = stops[inside]
+    if not inner.size:
+        nothing = Ridges(eigenvalues, np.empty(0, np.complex128), np.empty((1, 0)))
+        return Route(nothing, Mix(scales[:1], with_ends(np.empty((0, 0)), stops, inside)[None]))
+    scale = float(scales.max())
+    if isinstance(method, Iteration):
+        method.check_convergence(float(eigenvalues[-1]) * scale)
+    alone = Mix(scales[:1], with_ends(np.eye(inner.size), stops, inside)[None])
+    if isinstance(method, SpectralCutoff):
+        return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
+    if isinstance(method, SumOfRidges) and np.ptp(scales) == 0:
+        penalties, weights = method.ridges(inner)
+        if penalties.size <= Ladder.of(method, inner.max(), scale, float(eigenvalues[-1])).rungs:
+            return Route(_own_ridges(eigenvalues, penalties / scale, weights), alone)
+    if left_out is None:
+        contour = contour_for(method, inner, scale, eigenvalues)
+    else:
+        contour = left_out.contour(method, inner, scale)
+    if contour is None:
+        return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
+    values = Mix.of(lambda c: values_at(contour, method, inner, c), scales)
+    span = Span.of(contour, np.hstack(list(values.coordinates)))
+    coordinates = [with_ends(span.filters.T @ own, stops, inside) for own in values.coordinates]
+    source = Ridges(eigenvalues, contour.penalties, span.weights)
+    return Route(source, Mix(values.scales, np.stack(coordinates)))
+
+
+def _own_ridges(eigenvalues: Array, penalties: Any, weights: Any) -> Ridges:
+    """Return the ridges of a method whose filter is a sum of a few of them at every stop."""
+    count, n_stops = penalties.shape
+    # each stop has weight on its own penalties alone
+    place = np.arange(count * n_stops)
+    stop = np.tile(np.arange(n_stops), count)
+    table = np.zeros((2 * count * n_stops + 1, n_stops))
+    table[place, stop] = np.real(weights).ravel()
+    table[place + count * n_stops, stop] = -np.imag(weights).ravel()
+    return Ridges(eigenvalues, penalties.ravel(), table)

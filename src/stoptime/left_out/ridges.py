@@ -7,43 +7,39 @@ The left-out residual of a ridge has a closed form, with λ real or complex,
     p_j = \frac{\lambda}{\lambda + s_j},
 
 with r, h and β̂ those of least squares and u the shares of the row in the directions. Both sums
-vanish with λ, so that rows of leverage near one keep their digits. The left-out residual of a
-mixture of ridges is the mixture of theirs.
+vanish with λ, so that rows of leverage near one keep their digits. For a mixture, they are mixed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stoptime.left_out.rows import RowBlock
 from stoptime.support.arrays import Array, array_namespace, empty, like
-
-if TYPE_CHECKING:
-    from stoptime.left_out.rows import RowBlock
 
 
 @dataclass(frozen=True, eq=False)
 class Ridges:
     """Ridges with complex penalties, and weights that mix them to some filters.
 
-    ``weights`` has a row for the real part of every ridge λ/(λ + s), one for every imaginary part,
-    and one for the infinite penalty, whose ridge is one; and a column for every filter.
+    The ``weights`` are those of a :class:`Span`, with a column for every filter.
     """
 
     eigenvalues: Array
     penalties: NDArray[np.complex128]
     weights: Array
+    _tables: list[Any] = field(default_factory=list, repr=False)
 
     def numbers_per_row(self, n_targets: int) -> int:
         """Return about how many numbers are held for every row."""
         filters = self.weights.shape[1]
         held = 8 * len(self.penalties) + n_targets * filters
         if self._prefers_operators(n_targets):
-            held += filters * (len(self.eigenvalues) + 2 * len(self.penalties))
+            held += filters * (len(self.eigenvalues) + 4 * len(self.penalties))
         return held
 
     def _prefers_operators(self, n_targets: int) -> bool:
@@ -54,42 +50,44 @@ class Ridges:
         return filters * rank * (ridges + n_targets) < n_targets * ridges * (rank + filters)
 
     def residuals(self, block: RowBlock, coef: Array) -> Array:
-        """Return e/d of every filter, of shape (n_filters, n_rows, n_targets), where rows are."""
+        """Return e/d of every filter, of shape (n_targets, n_rows, n_filters), where rows are."""
         if self._prefers_operators(coef.shape[1]):
-            alpha, slopes = self.operators(block)
-            out = slopes @ like(slopes, coef)
-            out += alpha[..., None] * block.residual
-            return out
+            return by_operators(*self.operators(block), block, coef)
         table = self._table(block.scores)
-        real, imaginary, whole = self._parts(table)
+        weights = like(table, self.weights)
         inverse = self._inverse_rests(block, table)
         coef = like(table, coef)
-        out = empty(table, (self.weights.shape[1], *block.residual.shape))
-        for target, residual in enumerate(block.residual.T):
-            a, b = self._ridges(block, table * coef[:, target, None], residual, inverse)
-            mixed = a @ real
-            mixed += b @ imaginary
-            mixed += block.targets[:, target, None] * whole
-            out[:, :, target] = mixed.T
+        out = empty(table, (coef.shape[1], len(block.rest), weights.shape[1]))
+        for target in range(coef.shape[1]):
+            ridges = self._ridges(block, table * coef[:, target, None], target, inverse)
+            out[target] = ridges @ weights[:-1]
+        # the ridge of an infinite penalty learns nothing
+        out += block.targets.T[..., None] * weights[-1]
         return out
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
-        r"""Return α, (n_filters, n_rows), and C, (n_filters, n_rows, rank), for all targets.
+        r"""Return α, (n_rows, n_filters), and C, (n_rows, n_filters, rank), for all targets.
 
         .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
         """
         count = len(self.penalties)
         table = self._table(block.scores)
-        real, imaginary, whole = self._parts(table)
-        inverse = self._inverse_rests(block, table)
+        real, imaginary = self._inverse_rests(block, table)
+        whole = like(table, self.weights[-1])
+        x = like(table, self.weights[:count].T)
+        y = like(table, self.weights[count:-1].T)
         # the mixture as a sum of Re(ω/(1 - h)·p), of which the parts of ω/(1 - h) come first
-        a = inverse[0] * real.T[:, None] + inverse[1] * imaginary.T[:, None]
-        b = inverse[0] * imaginary.T[:, None] - inverse[1] * real.T[:, None]
-        slopes = a @ table[:, :count].T
-        slopes += b @ table[:, count:].T
-        slopes += whole.T[:, None]
-        slopes *= block.scores
-        return a.sum(axis=2) + whole.T, slopes
+        shape = len(block.rest), len(whole)
+        mixed = empty(table, (*shape, 2 * count))
+        mixed[..., :count] = real[:, None] * x + imaginary[:, None] * y
+        mixed[..., count:] = real[:, None] * y - imaginary[:, None] * x
+        # one product of a tall matrix, instead of one for every row
+        slopes = (mixed.reshape(shape[0] * shape[1], 2 * count) @ table.T).reshape(
+            *shape, len(table)
+        )
+        slopes += whole[:, None]
+        slopes *= block.scores[:, None]
+        return mixed[..., :count].sum(axis=2) + whole, slopes
 
     def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:
         r"""Return √s times the left-out coefficients, (n_targets, n_rows, rank).
@@ -115,11 +113,13 @@ class Ridges:
         imaginary = like(table, learned.imag.T)
         whole = x @ real + y @ imaginary
         roots = like(table, np.sqrt(self.eigenvalues))
-        pull = block.scores / roots * (block.weight * block.stretch)[:, None]
+        pull = block.scores / roots * block.pull[:, None]
         coef = like(table, coef)
         out = []
-        for target, residual in enumerate(block.residual.T):
-            a, b = self._ridges(block, table * coef[:, target, None], residual, inverse)
+        for target in range(coef.shape[1]):
+            ridges = self._ridges(block, table * coef[:, target, None], target, inverse)
+            a = ridges[:, :count]
+            b = ridges[:, count:]
             change = (x * a + y * b) @ real + (y * a - x * b) @ imaginary
             out.append(whole * (coef[:, target] * roots) - pull * change)
         return array_namespace(table).stack(out, axis=0)
@@ -135,16 +135,6 @@ class Ridges:
             self._tables.append(xp.concat([xp.real(ridges), xp.imag(ridges)], axis=1))
         return self._tables[0]
 
-    @cached_property
-    def _tables(self) -> list[Any]:
-        """The table of the ridges, once it is made."""
-        return []
-
-    def _parts(self, table: Array) -> list[Array]:
-        """Return the weights of real parts, of imaginary parts and of the infinite penalty."""
-        count = len(self.penalties)
-        return [like(table, part) for part in np.split(self.weights, [count, 2 * count])]
-
     def _inverse_rests(self, block: RowBlock, table: Array) -> tuple[Array, Array]:
         """Return real and imaginary parts of 1/(1 - h), each of shape (n_rows, n_penalties)."""
         count = len(self.penalties)
@@ -155,23 +145,24 @@ class Ridges:
         return a * size, -b * size
 
     def _ridges(
-        self, block: RowBlock, fits: Array, residual: Array, inverse: tuple[Array, Array]
-    ) -> tuple[Array, Array]:
-        """Return real and imaginary parts of e/d of every ridge, for one target."""
+        self, block: RowBlock, fits: Array, target: int, inverse: tuple[Array, Array]
+    ) -> Array:
+        """Return real and imaginary parts of e/d of every ridge side by side, for one target."""
         count = len(self.penalties)
         top = block.scores @ fits
-        top[:, :count] += residual[:, None]
-        a = top[:, :count] * inverse[0] - top[:, count:] * inverse[1]
-        b = top[:, :count] * inverse[1] + top[:, count:] * inverse[0]
-        return a, b
+        a = top[:, :count] + block.residual[:, target, None]
+        b = top[:, count:]
+        out = empty(top, top.shape)
+        out[:, :count] = a * inverse[0] - b * inverse[1]
+        out[:, count:] = a * inverse[1] + b * inverse[0]
+        return out
 
 
-def least_squares(block: RowBlock, eigenvalues: Array, coef: Array) -> Array:
-    """Return e/d of least squares, of shape (n_rows, n_targets)."""
-    alpha, slopes = least_squares_operators(block, eigenvalues)
-    out = alpha[:, None] * block.residual
-    if slopes.shape[1]:
-        out += slopes @ like(slopes, coef)
+def by_operators(alpha: Array, slopes: Array, block: RowBlock, coef: Array) -> Array:
+    """Return e/d of all filters and targets from operators, (n_targets, n_rows, n_filters)."""
+    flat = slopes.reshape(-1, slopes.shape[2])
+    out = (like(flat, coef).T @ flat.T).reshape(coef.shape[1], *alpha.shape)
+    out += alpha * block.residual.T[..., None]
     return out
 
 
@@ -194,3 +185,10 @@ def least_squares_operators(block: RowBlock, eigenvalues: Array) -> tuple[Array,
     slopes /= ((block.shares @ spread) * alone + block.certain)[:, None]
     slopes *= alone[:, None]
     return alpha, slopes
+
+
+def least_squares(block: RowBlock, eigenvalues: Array, coef: Array) -> Array:
+    """Return e/d of least squares, of shape (n_rows, n_targets)."""
+    alpha, slopes = least_squares_operators(block, eigenvalues)
+    out = alpha[:, None] * block.residual
+    return out + slopes @ like(slopes, coef) if slopes.shape[1] else out

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from stoptime.spectrum.rows import Sample
 
 LEVERAGE_SAFETY = 16.0  # factor of the estimated rounding error of a leverage
-TRUSTED_POWER = 0.6  # a leverage whose error exceeds eps to this power is not rounded to one
-MEAN_ROUNDING = 1e-11  # of the smallest spread: a mean that is rounded by more moves the scores
-SHORTEST_BLOCK = 32  # rows
-CACHED_NUMBERS = 2**18  # of a block of rows on the host: two megabytes, which stay in the cache
 
 Index = slice | NDArray[np.intp]
 
@@ -58,6 +54,12 @@ class RowBlock:
     stretch: Array
     weight: Array
     certain: NDArray[np.bool_]
+    is_average: bool = False
+
+    @cached_property
+    def pull(self) -> Array:
+        """The ρ above."""
+        return self.weight * self.stretch
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,10 @@ class Rows:
 
     def blocks(self, numbers_per_row: int) -> Iterator[slice]:
         """Cut the rows into blocks, given how many further numbers are held for each row."""
-        room = self.data.room if self.data.on_device else CACHED_NUMBERS
+        # four megabytes stay in the cache of a processor; products of fewer rows would be slow
+        room = self.data.room if self.data.on_device else 2**19
         height = room // (2 * len(self.eigenvalues) + numbers_per_row)
-        # products of fewer rows would be slow
-        return slices(self.data.n_rows, max(height, SHORTEST_BLOCK))
+        return slices(self.data.n_rows, max(height, 32))
 
     def block(self, index: slice) -> RowBlock:
         """Return some rows in the eigenbasis, where the data are."""
@@ -181,7 +183,7 @@ class Rows:
         error = LEVERAGE_SAFETY * EPS * (1 + sizes @ like(shares, condition**root))
         certain = abs(rest) > error
         # a difference below its rounding error is set to zero, unless the error itself is large
-        full = ~certain & (error < EPS**TRUSTED_POWER)
+        full = ~certain & (error < EPS**0.6)
         # as many directions as rows: every leverage is one
         if len(self.eigenvalues) == self.n_present - self.spectrum.n_unpenalised:
             full |= weight > 0
@@ -207,7 +209,8 @@ class Rows:
         if not (spectrum.fit_intercept and spectrum.rank):
             return None
         mean = float(abs(spectrum.feature_mean).max())
-        if EPS * mean <= MEAN_ROUNDING * np.sqrt(self.eigenvalues[0]):
+        # a rounded mean does not show beside the smallest spread of the scores
+        if EPS * mean <= 1e-11 * np.sqrt(self.eigenvalues[0]):
             return None
         total: Any = 0
         for index in self.blocks(0):
@@ -270,4 +273,5 @@ def average_row(counts: Array, n_observations: float, n_unpenalised: int) -> Row
     scores = np.ones((1, len(counts)))
     shares = share * counts[None]
     sizes = scale * one, stretch * one, one / n_observations
-    return RowBlock(scores, shares, rest * one, none, none, *sizes, np.array([rest > 0]))
+    certain = np.array([rest > 0])
+    return RowBlock(scores, shares, rest * one, none, none, *sizes, certain, is_average=True)

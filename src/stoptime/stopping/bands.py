@@ -34,12 +34,8 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import EPS, TINY, Array
 
-CONCENTRATIONS = 0.1, 1.0  # of Dirichlet's distribution, in turn: few bands matter, or all do
-LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
 MANY_TARGETS = 16  # for which every stop costs as much as the factorisation
-FEW_STOPS = 16  # at which scales are compared for many targets
-MOST_STEPS = 60  # of one search by gradient
-VANISHED = 1e-3  # distance of a logarithm from its lower bound at which the band is dropped
+LOG_RANGE = 9.0  # a scale may differ by exp(9) from that at which its band has the size of noise
 
 
 class Ridges(NamedTuple):
@@ -233,7 +229,8 @@ class BandSearch:
         varies = np.flatnonzero(sizes)  # bands of constant columns are dropped
         shares = [sizes[varies], np.ones(len(varies))]
         for draw in range(count):
-            concentration = CONCENTRATIONS[draw % len(CONCENTRATIONS)]
+            # of Dirichlet's distribution, in turn: few bands matter, or all do
+            concentration = (0.1, 1.0)[draw % 2]
             shares.append(random.dirichlet(np.full(len(varies), concentration)))
         scales = np.zeros((len(shares), len(sizes)))
         # in units of the size of a band, so that the unit of its columns does not matter
@@ -246,8 +243,9 @@ class BandSearch:
         rule = self.rule.fixed(data)
         needs = {"rows": rule.needs_rows, "trace": rule.needs_trace}
         problem = Problem(data, Ridge(), data.spectrum(Want.to_search([Ridge()], **needs)))
+        # scales are compared at sixteen stops if each is dear
         few = data.n_targets < MANY_TARGETS
-        stops = None if few else grid_of(problem.spectrum, Ridge(), FEW_STOPS)
+        stops = None if few else grid_of(problem.spectrum, Ridge(), 16)
         choice = rule.choose(problem, stops, per_target=self.per_target)
         return Trial(scales, np.atleast_1d(choice.error), np.atleast_1d(choice.stop))
 
@@ -270,8 +268,9 @@ class BandSearch:
             jac=True,
             bounds=np.stack([low, high], axis=1),
             method="L-BFGS-B",
-            options={"maxiter": MOST_STEPS},
+            options={"maxiter": 60},
         )
-        kept = (found.x > low + VANISHED) & (sizes > 0)
+        # a band at its lower bound is dropped
+        kept = (found.x > low + 1e-3) & (sizes > 0)
         # only ratios matter, since the stop is chosen again
         return np.exp(found.x - found.x.max()) * kept if kept.any() else start.scales

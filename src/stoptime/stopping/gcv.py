@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv
 
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.routes import operators_of, route_to
+from stoptime.left_out.residuals import operators_of, route_to
 from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
@@ -18,18 +18,13 @@ from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.spectrum.base import Spectrum
-from stoptime.stopping.rule import Choice, CurveRule
+from stoptime.stopping.rule import Choice, CurveRule, choice_at
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
-
-FEW_DIRECTIONS = 20.0  # of the residual: an estimate that rests on fewer may be luck
-LEAST_SHARE = 0.2  # of all directions, which is enough for few rows
-LUCK = 1e-3  # probability that the estimate of any target is too low by more than it is raised
-EXHAUSTED = 1e-12  # share of the degrees of freedom below which none is left
 
 
 def shaped(errors: Array, spectrum: Spectrum) -> Array:
@@ -98,8 +93,8 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
     tuned = as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, float(row.scale[0])))
     source, mix = route_to(tuned, stops, s, row.scale)
     own, images = operators_of(source, row)
-    alpha = mix.coordinates[0].T @ own[:, 0]
-    slopes = mix.coordinates[0].T @ images[:, 0]
+    alpha = mix.coordinates[0].T @ own
+    slopes = mix.coordinates[0].T @ images
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
     beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)
@@ -166,7 +161,7 @@ def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
     freedom = (1 - tuned.shrinkage(atoms, stops[:, None])) @ weights + spectrum.n_unpenalised
     left = 1 - freedom / spectrum.n_observations
     errors = np.full((len(stops), len(rest)), np.inf)
-    free = left > EXHAUSTED
+    free = left > 1e-12  # less is rounding: no degree of freedom is left
     errors[free] = (g[free] ** 2 @ energy + rest) / left[free, None] ** 2
     return shaped(errors, spectrum)
 
@@ -192,45 +187,28 @@ class PathGCV(CurveRule):
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
         """Pick the stop with the least raised error; see :meth:`Rule.choose`."""
-        self.fixed(problem.data, problem.groups)
-        raised = _Raised()
-        choice = raised.choose(problem, stops, per_target=per_target)
-        curve = raised.reported(choice.curve.stops)
-        here = raised.reported(np.atleast_1d(choice.stop))
-        if np.ndim(choice.stop):
-            own = np.arange(len(here.stops))
-            return replace(choice, curve=curve, error=here.errors[own, own])
-        mean = here.pooled()
-        spread = None if mean.standard_errors is None else float(mean.standard_errors[0])
-        return replace(choice, curve=curve, error=float(mean.errors[0]), standard_error=spread)
+        choice = _Raised().choose(problem, stops, per_target=per_target)
+        # what is reported is path GCV itself
+        stops = np.union1d(choice.curve.stops, choice.stop)
+        curve = self.errors(problem.reaching(stops), stops)
+        at = np.atleast_1d(np.searchsorted(stops, choice.stop))
+        return choice_at(at, curve, choice.message, per_target=np.ndim(choice.stop) > 0)
 
 
 class _Raised(PathGCV):
-    """The errors by which stops are compared; those that are reported are kept beside them."""
-
-    def __init__(self) -> None:
-        self._plain: dict[float, tuple[Floats, Floats | None]] = {}
+    """The errors by which stops are compared, raised where they rest on few directions."""
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
-        """Return path GCV, raised where it rests on few directions."""
+        """Return path GCV times the factor by which luck may have made it too low."""
         spectrum = problem.spectrum
         errors, directions = _path_gcv(spectrum, problem.tuned, stops)
-        spread = _spread_of_probes(spectrum, problem.tuned, stops)
-        for place, stop in enumerate(stops.tolist()):
-            self._plain[stop] = errors[place], None if spread is None else spread[place]
+        # twenty directions are enough, or a fifth of all
         total = spectrum.n_observations - spectrum.n_unpenalised
-        enough = min(FEW_DIRECTIONS, LEAST_SHARE * total)
+        enough = min(20.0, 0.2 * total)
         # every target may choose its own stop, and then the luckiest of many decides
-        chance = LUCK / np.size(spectrum.target_power)
+        chance = 1e-3 / np.size(spectrum.target_power)
         factor = np.maximum(_luck(directions, chance) / _luck(enough, chance), 1)
         return ErrorCurve(stops, (errors.T * factor).T)
-
-    def reported(self, stops: Floats) -> ErrorCurve:
-        """Return path GCV itself at stops that were looked at."""
-        known = [self._plain[float(stop)] for stop in stops]
-        spread = [own for _, own in known if own is not None]
-        errors = np.array([error for error, _ in known])
-        return ErrorCurve(stops, errors, np.array(spread) if spread else None)
 
     choose = CurveRule.choose
 

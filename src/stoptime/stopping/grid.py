@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.ladder import RUNG
+from stoptime.left_out.contours import RUNG
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
@@ -20,27 +20,17 @@ if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
 FIRST_STOP_PHASE = 0.1  # t√L (or tL) of the first stop: about one part in a thousand is learned
-LARGEST_RATIO = 1.08  # of neighbouring stops
-SMOOTH_RATIO = 1.2  # of neighbouring gains of a method that does not oscillate
-VISIBLE_SHRINKAGE = 0.01  # below it the oscillations of a direction no longer show
+LARGEST_RATIO = 1.08  # of neighbouring stops of a method that oscillates
 SETTLED_SHRINKAGE = 0.03  # of the slowest direction at the last finite stop
-SETTLED_PHASE = 30.0  # and the phase of an iteration there, which its horizon may cut short
-STOPS_PER_OSCILLATION = 8
 LONGEST_PHASE = 300.0  # oscillations with hardly any friction are followed up to here
-FEWEST_GRID_STOPS = 3
-FEWEST_DEFAULT_STOPS = 50
-MOST_DEFAULT_STOPS = 1000
-FIRST_SEARCH = 1000  # steps of a method without a filter; later ones while the error still falls
-EXTENSION = np.geomspace(1.02, 4.0, 70)  # stops beyond the last one, relative to it
-LATEST_EXTENSION = 16.0  # of the grid, relative to the last oscillation that it follows
+DEFAULT_STOPS = 50, 1000  # the fewest and the most of a grid whose size is not given
 
 
 def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Array:
     """Return the default stops; see :func:`stoptime.default_stops`."""
-    if size is not None and not (is_whole(size) and size >= FEWEST_GRID_STOPS):
+    if size is not None and not (is_whole(size) and size >= 3):
         raise ValueError(
-            f"stops must be an array, None, or a whole number of at least {FEWEST_GRID_STOPS}; "
-            f"got {size!r}."
+            f"stops must be an array, None, or a whole number of at least 3; got {size!r}."
         )
     if spectrum.rank == 0:
         ends = spectrum.has_limit and isinstance(method, Filter)
@@ -49,7 +39,8 @@ def grid_of(spectrum: Spectrum, method: Method, size: int | None = None) -> Arra
     if isinstance(method, ConjugateGradient):
         return np.arange(min(spectrum.rank, method.horizon, size or np.inf) + 1.0)
     if not isinstance(method, Filter):
-        steps = np.geomspace(1, FIRST_SEARCH, size or FEWEST_DEFAULT_STOPS)
+        # a thousand steps, and later ones while the error still falls
+        steps = np.geomspace(1, 1000, size or DEFAULT_STOPS[0])
         return np.unique(np.round(np.append(0.0, steps)))
     if isinstance(method, SpectralCutoff):
         return np.unique(np.round(np.linspace(0, spectrum.rank, size or spectrum.rank + 1)))
@@ -65,7 +56,7 @@ def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     reach = np.inf if spectrum.has_limit else spectrum.accuracy.last(method)
     if method.scale_free and not method.oscillates:
         between = unit * unit_stops(method, depth_of(spectrum))
-        between = between[: max(int(np.searchsorted(between, reach)), FEWEST_GRID_STOPS)]
+        between = between[: max(int(np.searchsorted(between, reach)), 3)]
     else:
         smallest = float(spectrum.eigenvalues[0])
         first = FIRST_STOP_PHASE * unit
@@ -76,7 +67,7 @@ def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
         last = max(min(last, reach), 2 * first)
         between = _following_oscillations(method, 1 / unit, first, last)
     count = len(between)
-    wanted = size - 2 if size else int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))
+    wanted = size - 2 if size else int(np.clip(count, *DEFAULT_STOPS))
     if wanted != count:
         places = np.linspace(0, count - 1, wanted)
         between = np.exp(np.interp(places, np.arange(count), np.log(between)))
@@ -103,8 +94,9 @@ def unit_stops(method: Filter, depth: int) -> Array:
     settled = method.settled_at(1.0, SETTLED_SHRINKAGE) ** method.time_power
     first = FIRST_STOP_PHASE**2
     last = max(settled, 1.0) * np.exp(RUNG * depth)
-    count = int(np.ceil(np.log(last / first) / np.log(SMOOTH_RATIO))) + 1
-    return np.asarray((first * SMOOTH_RATIO ** np.arange(count)) ** (1 / method.time_power))
+    # gains of neighbours differ by a fifth
+    count = int(np.ceil(np.log(last / first) / np.log(1.2))) + 1
+    return np.asarray((first * 1.2 ** np.arange(count)) ** (1 / method.time_power))
 
 
 def stops_to_try(problem: Problem, stops: ArrayLike | int | None) -> tuple[Array, bool]:
@@ -121,8 +113,9 @@ def later_stops(problem: Problem, last: float) -> Array:
     """Return stops beyond the last one, if there are any to try."""
     if isinstance(problem.method, SpectralCutoff | ConjugateGradient):
         return np.empty(0)
-    limit = LATEST_EXTENSION * last_oscillation(problem.spectrum, problem.tuned)
-    later = last * EXTENSION
+    # up to four times the last one, and sixteen times the last oscillation that a grid follows
+    limit = 16 * last_oscillation(problem.spectrum, problem.tuned)
+    later = last * np.geomspace(1.02, 4.0, 70)
     later = later[later <= limit]
     if not problem.tuned.whole_stops:
         return np.asarray(later)
@@ -134,14 +127,15 @@ def _whole_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     """Return whole stops from the first iteration to where the slowest direction has settled."""
     power = 1 / method.time_power
     first = max(FIRST_STOP_PHASE / float(spectrum.eigenvalues[-1]) ** power / method.pace, 1.0)
-    last = SETTLED_PHASE / float(spectrum.eigenvalues[0]) ** power / method.pace
+    # to a phase of thirty in the slowest direction, unless the horizon ends before
+    last = 30 / float(spectrum.eigenvalues[0]) ** power / method.pace
     if not spectrum.has_limit:
         last = min(last, spectrum.accuracy.last(method))
     last = float(np.clip(min(last, last_oscillation(spectrum, method)), 2.0, method.horizon))
     first = min(first, last)  # with decay, eigenvalues far below it are never learned
     if size is None:
         count = np.log(last / first) / np.log(LARGEST_RATIO)
-        size = int(np.clip(count, FEWEST_DEFAULT_STOPS, MOST_DEFAULT_STOPS))
+        size = int(np.clip(count, *DEFAULT_STOPS))
     return np.unique(np.round(np.append(0.0, np.geomspace(first, last, size - 1))))
 
 
@@ -159,8 +153,9 @@ def last_oscillation(spectrum: Spectrum, method: Method) -> float:
 
 def _following_oscillations(method: Filter, frequency: float, first: float, last: float) -> Array:
     """Return stops in [first, last], dense where the fastest oscillations still show."""
-    phase, time = method.visible_until(VISIBLE_SHRINKAGE)
-    fine = np.pi / (STOPS_PER_OSCILLATION * frequency)
+    # below a hundredth, oscillations of a direction no longer show; eight stops follow each
+    phase, time = method.visible_until(0.01)
+    fine = np.pi / (8 * frequency)
     phase = min(phase, LONGEST_PHASE)
     slow_until = min(time, last)
     even_until = min(phase / frequency, slow_until)
@@ -170,7 +165,7 @@ def _following_oscillations(method: Filter, frequency: float, first: float, last
         stops = np.append(stops, np.arange(stops[-1] + fine, even_until + fine, fine))
     if 0 < stops[-1] < slow_until:
         # the fastest frequency that is still visible now falls like 1/t
-        ratio = min(LARGEST_RATIO, 1 + np.pi / (STOPS_PER_OSCILLATION * phase))
+        ratio = min(LARGEST_RATIO, 1 + np.pi / (8 * phase))
         stops = np.append(stops, _geometric(stops[-1], slow_until, ratio)[1:])
     if stops[-1] < last:
         stops = np.append(stops, _geometric(stops[-1], last, LARGEST_RATIO)[1:])

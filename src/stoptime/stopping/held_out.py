@@ -12,28 +12,21 @@ form c(t)ᵀMc(t) in a few coordinates, as it is for rows that are left out one 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import LeaveOneOut as Splitter
 
+from stoptime.left_out.contours import NEGLIGIBLE
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.predictions import new_scores
 from stoptime.left_out.residuals import SPANNED
 from stoptime.left_out.rows import target_units
-from stoptime.left_out.span import NEGLIGIBLE
 from stoptime.methods.base import Filter, Method
 from stoptime.paths import Drawing
 from stoptime.spectrum.accuracy import ReachError
-from stoptime.spectrum.data import (
-    Data,
-    Fold,
-    RowsToTest,
-    TestErrors,
-    TestSet,
-    Want,
-)
+from stoptime.spectrum.data import Data, Fold, RowsToTest, TestErrors, TestSet, Want
 from stoptime.stopping.rule import Choice, CurveRule, ignored_groups
 from stoptime.support.arrays import Array, Floats, as_float64, like, on_host, slices
 from stoptime.support.progress import progress
@@ -42,8 +35,7 @@ if TYPE_CHECKING:
     from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
 
-MOST_KEPT = 2**22  # numbers of the eigenvectors of all folds that are kept, 32 MB
-TESTED_NUMBERS = 2**22  # of the residuals that are held at once
+AT_ONCE = 2**22  # numbers that are held at once, 32 MB
 FEWEST_FOLDS = 3  # over which a standard error can be taken
 
 
@@ -171,7 +163,7 @@ class FixedFolds:
             return kept
         train, test = fold()
         found = Tested(test, train.spectrum(Want.path(method, stops)), units)
-        if len(self.folds) * found.spectrum.n_features * found.spectrum.rank <= MOST_KEPT:
+        if len(self.folds) * found.spectrum.n_features * found.spectrum.rank <= AT_ONCE:
             self._kept[fold] = found
         return found
 
@@ -200,15 +192,12 @@ class HoldOut(_HeldOut):
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """A test set and the spectrum of its training set, with the unit of every target.
-
-    ``forms`` are the quadratic forms that were computed, by the method.
-    """
+    """A test set and the spectrum of its training set, with the unit of every target."""
 
     test: TestSet
     spectrum: Spectrum
     units: Array
-    forms: dict[Method, Form] = field(default_factory=dict)
+    _forms: dict[Method, _Form] = field(default_factory=dict)
 
     @property
     def weight(self) -> float:
@@ -225,75 +214,66 @@ class Tested:
         if not (filtered and isinstance(method, Filter) and isinstance(self.test, RowsToTest)):
             return np.asarray(self.sums(method, stops).squares)
         tuned = method.tuned_to(self.spectrum.padded_eigenvalues)
-        form = self.forms.get(method)
-        if form is None or not form.holds(tuned, stops):
-            form = Form.of(self.test, self.spectrum, self.units, tuned, stops)
-            self.forms[method] = form
-        return form.squares(tuned, stops)
+        learned = _learned(tuned, self.spectrum.eigenvalues.astype(np.float64), stops)
+        form = self._forms.get(method)
+        if form is None or not form.holds(learned):
+            form = self._forms[method] = self._form(self.test, learned)
+        return form.squares(learned)
+
+    def _form(self, test: RowsToTest, learned: Array) -> _Form:
+        """Return the form of filters with these values, from one product with the test rows."""
+        spectrum = self.spectrum
+        s = spectrum.eigenvalues.astype(np.float64)
+        scores = new_scores(spectrum, test.X)
+        coef = spectrum.response.reshape(len(s), -1).astype(np.float64) / self.units / s[:, None]
+        targets = as_float64(test.y) - like(test.y, np.atleast_1d(on_host(spectrum.target_mean)))
+        if (geometry := spectrum.geometry) is not None:
+            free = new_scores(spectrum, test.X, geometry.vectors)
+            response = geometry.response.reshape(free.shape[1], -1)
+            targets = targets - free @ like(free, response)
+        targets = targets / like(targets, self.units)
+        # directions count by the size of what they contribute, which may be large for new rows
+        lengths = np.sqrt(on_host((scores**2).sum(axis=0)) / len(test.weights))
+        sizes = np.append(1.0, lengths * np.abs(coef).max(axis=1))[:, None]
+        left, singular, _ = np.linalg.svd(sizes * learned, full_matrices=False)
+        basis = left[:, singular > NEGLIGIBLE]
+        # a direction of no size has no part in the basis
+        unscaled = basis / np.where(sizes > 0, sizes, 1.0)
+        weights = like(scores, test.weights)
+        count = basis.shape[1]
+        products = np.empty((len(self.units), count, count))
+        for some in slices(len(self.units), AT_ONCE // (count * len(test.weights))):
+            mixed = coef[:, some, None] * unscaled[1:, None]
+            fit = scores @ like(scores, mixed.reshape(len(s), -1))
+            fit = fit.reshape(len(test.weights), -1, count)
+            columns = (targets[:, some, None] * like(scores, unscaled[0]) - fit).swapaxes(0, 1)
+            products[some] = on_host((columns * weights[:, None]).swapaxes(1, 2) @ columns)
+        return _Form(sizes, basis, products)
 
 
-@dataclass(frozen=True, eq=False)
-class Form:
+class _Form(NamedTuple):
     """Sums of squared residuals of test rows for all filters in a span.
 
-    ``basis`` are orthonormal vectors of a one and the 1 - g at the eigenvalues, in units of
-    ``sizes``, by which each changes the residuals; ``products`` are the M of every target.
+    ``basis`` are orthonormal vectors of the values of filters, in units of the ``sizes`` by which
+    directions change the residuals; ``products`` are the M of every target.
     """
 
-    eigenvalues: Array
     sizes: Array
     basis: Array
     products: Array
 
-    @classmethod
-    def of(
-        cls, test: RowsToTest, spectrum: Spectrum, units: Array, method: Filter, stops: Array
-    ) -> Form:
-        """Return the form of a method at these stops, from one product with the test rows."""
-        s = spectrum.eigenvalues.astype(np.float64)
-        scores = new_scores(spectrum, test.X)
-        response = spectrum.response.reshape(len(s), len(units)).astype(np.float64)
-        coef = response / units / s[:, None]
-        means = np.atleast_1d(on_host(spectrum.target_mean))
-        targets = as_float64(test.y) - like(test.y, means)
-        if (geometry := spectrum.geometry) is not None:
-            free = new_scores(spectrum, test.X, geometry.vectors)
-            targets = targets - free @ like(free, geometry.response.reshape(-1, len(units)))
-        targets = targets / like(targets, units)
-        # directions count by the size of what they contribute, which may be large for new rows
-        lengths = np.sqrt(on_host((scores**2).sum(axis=0)) / len(test.weights))
-        sizes = np.append(1.0, lengths * np.abs(coef).max(axis=1))
-        values = sizes[:, None] * _learned(method, s, stops)
-        left, singular, _ = np.linalg.svd(values, full_matrices=False)
-        basis = left[:, singular > NEGLIGIBLE]
-        # in units of the sizes; a direction without any has no part in the basis
-        unscaled = basis / np.where(sizes > 0, sizes, 1.0)[:, None]
-        weights = like(scores, test.weights)
-        count = basis.shape[1]
-        products = np.empty((len(units), count, count))
-        for some in slices(len(units), TESTED_NUMBERS // (count * len(test.weights))):
-            mixed = coef[:, some, None] * unscaled[1:, None]
-            fit = scores @ like(scores, mixed.reshape(len(s), -1))
-            fit = fit.reshape(len(test.weights), -1, count)
-            residuals = targets[:, some, None] * like(scores, unscaled[0]) - fit
-            columns = residuals.swapaxes(0, 1)
-            weighted = columns * weights[:, None]
-            products[some] = on_host(weighted.swapaxes(1, 2) @ columns)
-        return cls(s, sizes, basis, products)
-
-    def holds(self, method: Filter, stops: Array) -> bool:
-        """Tell whether the filters at these stops are in the span."""
-        values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
+    def holds(self, learned: Array) -> bool:
+        """Tell whether the filters with these values are in the span."""
+        values = self.sizes * learned
         rest = values - self.basis @ (self.basis.T @ values)
         return bool(np.abs(rest).max(initial=0) <= SPANNED)
 
-    def squares(self, method: Filter, stops: Array) -> Array:
+    def squares(self, learned: Array) -> Array:
         """Return weighted sums of squares, (n_stops, n_targets)."""
-        values = self.sizes[:, None] * _learned(method, self.eigenvalues, stops)
-        own = self.basis.T @ values
+        own = self.basis.T @ (self.sizes * learned)
         parts = [
             (own * (self.products[some] @ own)).sum(axis=1).T
-            for some in slices(len(self.products), TESTED_NUMBERS // max(own.size, 1))
+            for some in slices(len(self.products), AT_ONCE // max(own.size, 1))
         ]
         return np.maximum(np.concatenate(parts, axis=1), 0)
 

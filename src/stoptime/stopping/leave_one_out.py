@@ -1,34 +1,23 @@
 r"""The rule of least left-out error, for one method or the best of several.
 
 All methods that do not oscillate share one ladder of imaginary ridges. One pass over the rows gives
-a matrix M, and with it the exact error of every such method at every stop, c(t)ᵀMc(t); see
-:mod:`stoptime.left_out.residuals`. The least error is looked for on a grid and then between its
-stops, which touches no row. A method that oscillates has ridges of its own, on ellipses that grow
-with the stop: it is looked at in stages.
+a matrix M, and with it the exact error of every such method at every stop, c(t)ᵀMc(t). The least
+error is looked for on a grid and then between its stops, which touches no row. A method that
+oscillates has ridges of its own, on ellipses that grow with the stop: it is looked at in stages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stoptime.left_out.contours import RUNG, UNLEARNED, Ladder, Span, serving_ladder, values_at
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.ladder import RUNG, Ladder
-from stoptime.left_out.residuals import Look
-from stoptime.left_out.routes import between_ends, with_ends
-from stoptime.left_out.span import (
-    SERVED,
-    UNLEARNED,
-    Span,
-    ellipse_for,
-    is_served,
-    ladder_for,
-    values_at,
-)
+from stoptime.left_out.residuals import Look, between_ends, with_ends
 from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
@@ -43,21 +32,15 @@ from stoptime.stopping.rule import (
     CurveRule,
     StopWarning,
     last_stop_warning,
+    lowest_between,
 )
-from stoptime.stopping.zoom import Heights, lowest_between
 from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_host
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
-FIRST_STAGE = 32.0  # t√L up to which a method that oscillates is looked at first
-STAGE_RATIO = 3.0  # of the last stops of neighbouring stages
-IMPROVED = 0.999  # times the least error so far: a stage that gains less may be the last
-NEARLY_BEST = 1.02  # times ridge's least error: later stages follow while ridge is as good as this
-SPANNING_PHASE = 0.5  # t√L between stops whose filters span those between them
-MOST_SPANNING = 1000  # iterations, of which such a span is made
-LATER = 1e3  # factor of the last gain if the least error lies at the end
+IMPROVED = 0.999  # times the least error so far: what gains less does not count
 TRUST = 1e3  # times the reach of products of X, up to which they are good enough for errors
 
 
@@ -95,19 +78,16 @@ class LeaveOneOut(CurveRule):
         given = np.ndim(np.asarray(stops)) > 0
         if given or not problems[0].spectrum.rank or isinstance(problems[0].method, SpectralCutoff):
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
-        size = cast("int | None", stops)
-        looked = partial(_looked, size=size, per_target=per_target)
-        curves = []
-        if not _factors_faster(problems[0]):
-            curves = looked(problems)
-        if not curves or _needs_more_digits(curves, per_target=per_target):
+        search = _Search(cast("int | None", stops), per_target)
+        curves = [] if _factors_faster(problems[0]) else search.curves(problems)
+        if not curves or search.needs_more_digits(curves):
             # products of X have lost the digits of later stops
             spectrum = _most_digits(problems[0])
             problems = [replace(one, spectrum=spectrum) for one in problems]
-            curves = looked(problems)
-        if _is_best_at_the_end(curves, per_target=per_target):
+            curves = search.curves(problems)
+        if search.is_best_at_the_end(curves):
             # with little noise, stopping may pay where only a thousandth is left to be learned
-            curves = looked(problems, later=LATER)
+            curves = search.curves(problems, later=1e3)
         for one in curves:
             one.warn_of_the_last_stop()
         return [self._zoomed(one, per_target=per_target) for one in curves]
@@ -121,14 +101,12 @@ class LeaveOneOut(CurveRule):
     def _zoomed(self, curve: _Curve, *, per_target: bool) -> tuple[Problem, Choice]:
         """Return the stop with the least error, between the stops of the grid too."""
         problem = curve.problem
-        on_grid = ErrorCurve(curve.stops, curve.shaped())
-        choice = self._lowest(on_grid, per_target=per_target)
-        stop, error = lowest_between(
-            curve.heights(per_target=per_target),
-            curve.stops,
-            curve.columns(per_target=per_target),
-            whole=problem.tuned.whole_stops,
-        )
+        errors = curve.errors[:, 0] if problem.data.single_target else curve.errors
+        choice = self._lowest(ErrorCurve(curve.stops, errors), per_target=per_target)
+        columns = _columns(curve.errors, per_target=per_target)
+        heights = curve.heights(per_target=per_target)
+        whole = problem.tuned.whole_stops
+        stop, error = lowest_between(heights, curve.stops, columns, whole=whole)
         if per_target:
             return problem, replace(choice, stop=stop, error=error)
         return problem, replace(choice, stop=float(stop[0]), error=float(error[0]))
@@ -150,8 +128,7 @@ class LeaveOneOut(CurveRule):
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
         if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
-            residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
-            _warn_of_lost_columns(problem, residuals.reshape(len(residuals), -1))
+            _warn_of_lost_columns(problem, choice)
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
         spread = standard_error(squares)
         curve = choice.curve
@@ -184,23 +161,16 @@ class _Curve:
     errors: Array
     stages: list[_Stage]
 
-    def columns(self, *, per_target: bool) -> Array:
-        """Return the errors to minimise: those of every target, or their mean."""
-        return self.errors if per_target else self.errors.mean(axis=1, keepdims=True)
-
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
-        *earlier, last = self.errors.mean(axis=1)
+        if np.isinf(self.stops[-1]):
+            return
+        errors = self.errors.mean(axis=1)
         power = float(np.mean(self.problem.spectrum.target_power))
-        falls = last < IMPROVED * min(earlier, default=0.0) and last > EXACT_FIT * power
-        if falls and np.isfinite(self.stops[-1]):
+        if EXACT_FIT * power < errors[-1] < IMPROVED * errors[:-1].min(initial=np.inf):
             last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
-    def shaped(self) -> Floats:
-        """Return the errors without the axis of targets if y was a vector."""
-        return self.errors[:, 0] if self.problem.data.single_target else self.errors
-
-    def heights(self, *, per_target: bool) -> Heights:
+    def heights(self, *, per_target: bool) -> Any:
         """Return errors as a function of stops, (n_points, n_brackets), and of their targets."""
         stages = [
             _Stage(last, look if per_target or look is None else look.pooled())
@@ -216,8 +186,7 @@ class _Curve:
                     out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
                 elif mine.any():
                     distinct, place = np.unique(stops, return_inverse=True)
-                    errors = _errors(self.problem, distinct)
-                    own = errors if per_target else errors.mean(axis=1, keepdims=True)
+                    own = _columns(_errors(self.problem, distinct), per_target=per_target)
                     out = np.where(mine, own[place.reshape(stops.shape), owner], out)
                 first = last
             return out
@@ -225,17 +194,16 @@ class _Curve:
         return found
 
 
+def _columns(errors: Array, *, per_target: bool) -> Array:
+    """Return the errors to minimise: those of every target, or their mean."""
+    alone = per_target or errors.shape[1] == 1
+    return errors if alone else errors.mean(axis=1, keepdims=True)
+
+
 def _errors(problem: Problem, stops: Array) -> Array:
     """Return left-out errors at these stops, (n_stops, n_targets), by a pass over the rows."""
     found = problem.left_out.errors(problem.filter, stops, standard_errors=False)
     return np.asarray(found.errors, np.float64).reshape(len(stops), -1)
-
-
-def _with_ends(problem: Problem, stops: Array) -> Array:
-    """Return the stops with zero and, if errors can be trusted there, infinity."""
-    ends_there = problem.filter.reaches_least_squares and not problem.tuned.whole_stops
-    trusted = np.isinf(problem.spectrum.accuracy.gain) and ends_there
-    return np.concatenate([[0.0], stops, [np.inf] if trusted else []])
 
 
 class _Family(NamedTuple):
@@ -248,70 +216,162 @@ class _Family(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
-    """Return what a search on the default grids needs, in units of the largest eigenvalue.
+    """Return what a search on the default grids needs; None if the ladder does not serve.
 
-    It is the same for all data of about the same condition number, and is therefore kept.
+    It is in units of the largest eigenvalue, and kept, since it is the same for all data of about
+    the same condition number.
     """
-    return _family_at(methods, tuple(unit_stops(method, depth) for method in methods))
-
-
-def _family_at(methods: tuple[Filter, ...], stops: tuple[Array, ...]) -> _Family | None:
-    """Return a span of methods that do not depend on units; None if the ladder does not serve."""
+    stops = tuple(unit_stops(method, depth) for method in methods)
     gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
     values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
-    if max(ladder.misfit(own).max() for own in values) > SERVED:
+    if not ladder.serves(np.hstack(values)):
         return None
     span = Span.of(ladder, np.hstack(values))
     return _Family(stops, span, tuple(span.filters.T @ own for own in values))
 
 
-def _looked(
-    problems: list[Problem], *, size: int | None, per_target: bool, later: float = 1.0
-) -> list[_Curve]:
-    """Return the error curves of all methods up to stops that the spectrum can be trusted with.
+@dataclass(frozen=True)
+class _Search:
+    """A search for the least errors, of every target or in the mean, on grids of some size."""
 
-    The last gain is ``later`` by this factor than that of the default grid.
-    """
-    alike = [
-        place
-        for place, one in enumerate(problems)
-        if one.filter.scale_free and not one.filter.oscillates
-    ]
-    together = _together([problems[one] for one in alike], size, later)
-    found = dict(zip(alike, together, strict=True))
-    for place, problem in enumerate(problems):
-        if place not in found:
-            found[place] = _alone(problem, size, later, per_target=per_target)
-    return [found[place] for place in range(len(problems))]
+    size: int | None
+    per_target: bool
+
+    def curves(self, problems: list[Problem], later: float = 1.0) -> list[_Curve]:
+        """Return the error curves of all methods up to stops that the spectrum can be trusted with.
+
+        The last gain is ``later`` by this factor than that of the default grid.
+        """
+        smooth = []
+        if self.size is None:
+            smooth = [
+                one for one in problems if one.filter.scale_free and not one.filter.oscillates
+            ]
+        found = {curve.problem.method: curve for curve in _together(smooth, later)}
+        return [found.get(one.method) or self._alone(one, later) for one in problems]
+
+    def _alone(self, problem: Problem, later: float) -> _Curve:
+        """Return the curve of one method, by the ladder if it serves all stops, else in stages.
+
+        Later stages follow while ridge of the same gain is nearly as good as it ever is.
+        """
+        left_out = problem.left_out
+        method = problem.filter
+        grid = stops_to_try(problem, self.size)[0]
+        grid = grid[(grid > 0) & np.isfinite(grid)]
+        end = grid[-1] * later ** (1 / method.time_power)
+        while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
+            grid = np.concatenate([grid, more])
+        grid = grid[: max(_trusted(problem, grid), 1)]
+        scale = left_out.rows.mean_scale
+        if isinstance(method, Iteration):
+            method.check_convergence(left_out.largest * float(left_out.rows.scales.max()))
+        contour: Any = serving_ladder(method, grid, scale, left_out.largest)
+        # the errors of a method that is a sum of a few ridges at every stop need no contour
+        few = left_out.rows.has_one_scale and isinstance(method, SumOfRidges)
+        in_stages = contour is None and not few
+        latest = self._latest_good_gain(problem) if in_stages else np.inf
+        phase = phases(problem, grid)
+        reach = 32.0 if in_stages else np.inf
+        stages: list[_Stage] = []
+        errors = np.empty((0, problem.data.n_targets))
+        while len(errors) < len(grid):
+            # each stage begins at the last stop of the one before, so that no bracket is cut
+            start = max(len(errors) - 1, 0)
+            count = max(int(np.searchsorted(phase, reach, side="right")), len(errors) + 1)
+            own = grid[start:count]
+            look = None
+            if in_stages:
+                contour = left_out.contour(method, own, scale)
+            if contour is not None:
+                dense = np.union1d(own, _between(method, own, phase[start:count]))
+                span = Span.of(contour, values_at(contour, method, dense, scale))
+                look = left_out.look(span, {method: float(own[-1])})
+            stages.append(_Stage(float(own[-1]), look))
+            found = _errors(problem, own) if look is None else look.errors_at(method, own)
+            found = found[len(errors) - start :]
+            least = self._columns(errors).min(axis=0, initial=np.inf)
+            better = self._columns(found).min(axis=0) <= IMPROVED * least
+            errors = np.concatenate([errors, found])
+            if not better.any() and float(method.gain(0.0, own[-1])) > latest:
+                break
+            reach *= 3
+        stops = _with_ends(problem, grid[: len(errors)])
+        # the two ends are known to every look
+        ends = np.array([0.0, np.inf])
+        look = stages[0].look
+        limits = _errors(problem, ends) if look is None else look.errors_at(method, ends)
+        errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
+        return _Curve(problem, stops, errors, stages)
+
+    def _columns(self, errors: Array) -> Array:
+        return _columns(errors, per_target=self.per_target)
+
+    def _latest_good_gain(self, problem: Problem) -> float:
+        """Return the largest gain at which ridge is within 2 % of its least error."""
+        curve = _together([replace(problem, method=Ridge())], 1.0)[0]
+        errors = self._columns(curve.errors)
+        return float(curve.stops[(errors <= 1.02 * errors.min(axis=0)).any(axis=1)][-1])
+
+    def _best(self, curves: list[_Curve]) -> tuple[_Curve, Array]:
+        """Return the curve with the least error, and its errors."""
+        best = min(curves, key=lambda one: _columns(one.errors, per_target=False).min())
+        return best, self._columns(best.errors)
+
+    def is_best_at_the_end(self, curves: list[_Curve]) -> bool:
+        """Tell whether the best method has its least error at its end, and may have a better stop.
+
+        Where least squares is as good as the last stop, nothing between them is better by more; no
+        stop gains more over it than its variance, about rank/n of the error; and an error of
+        rounding has no better stop.
+        """
+        best, errors = self._best(curves)
+        last = np.flatnonzero(np.isfinite(best.stops))[-1]
+        at_end = np.argmin(errors, axis=0) >= last
+        if not at_end.any():
+            return False
+        spectrum = best.problem.spectrum
+        gap = np.abs(errors[last] - errors[-1]) / np.maximum(errors[-1], TINY)
+        variance = spectrum.rank / spectrum.n_observations
+        settled = (last < len(errors) - 1) & (np.minimum(gap, variance) <= 1 - IMPROVED)
+        exact = errors.min(axis=0) <= EXACT_FIT * np.mean(spectrum.target_power)
+        return bool(np.any(at_end & ~settled & ~exact))
+
+    def needs_more_digits(self, curves: list[_Curve]) -> bool:
+        """Tell whether the least error may lie at a later stop than products of X allow for."""
+        spectrum = curves[0].problem.spectrum
+        if np.isinf(spectrum.accuracy.gain) or spectrum.solver == "svd":
+            return False
+        errors = self._best(curves)[1]
+        if np.any(np.argmin(errors, axis=0) == len(errors) - 1):
+            return True
+        # Mallows' Cp: directions that are not learned yet are worth learning if their response has
+        # more than twice the power of noise
+        hidden = spectrum.eigenvalues * (TRUST * spectrum.accuracy.gain) < 1
+        noise = errors.min(axis=0) / spectrum.n_observations
+        power = self._columns(spectrum.energies()[0][hidden].sum(axis=0)[None])[0]
+        return bool(np.any(power > 2 * np.count_nonzero(hidden) * noise))
 
 
-def _together(problems: list[Problem], size: int | None = None, later: float = 1.0) -> list[_Curve]:
-    """Return the curves of methods that share a ladder, from one pass over the rows."""
+def _together(problems: list[Problem], later: float) -> list[_Curve]:
+    """Return the curves of methods that share a ladder, or none if it does not serve all."""
     if not problems:
         return []
     left_out = problems[0].left_out
-    methods = tuple(one.filter for one in problems)
     spectrum = problems[0].spectrum
-    # a method without a row sees eigenvalues that are larger by the scale
-    largest = left_out.largest
-    unit = largest * left_out.rows.mean_scale
-    if size is None:
-        depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
-        family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
-    else:
-        sized = [_inner(stops_to_try(one, size)[0]) for one in problems]
-        pairs = zip(methods, sized, strict=True)
-        family = _family_at(
-            methods, tuple(own * unit ** (1 / one.time_power) for one, own in pairs)
-        )
+    methods = tuple(one.filter for one in problems)
+    depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
+    family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
     if family is None:
-        return [_alone(one, size, later, per_target=True) for one in problems]
+        return []
+    # a method without a row sees eigenvalues that are larger by the scale
+    unit = left_out.largest * left_out.rows.mean_scale
     grids = [
         own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
     ]
     last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-    look = left_out.look(family.span.scaled(largest), last)
+    look = left_out.look(family.span.scaled(left_out.largest), last)
     found = []
     for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
         count = max(_trusted(problem, stops), 1)
@@ -321,153 +381,39 @@ def _together(problems: list[Problem], size: int | None = None, later: float = 1
     return found
 
 
-def _alone(problem: Problem, size: int | None, later: float, *, per_target: bool) -> _Curve:
-    """Return the curve of one method, by the ladder if it serves all stops, else in stages."""
-    left_out = problem.left_out
-    method = problem.filter
-    grid = _inner(stops_to_try(problem, size)[0])
-    end = grid[-1] * later ** (1 / method.time_power)
-    while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
-        grid = np.concatenate([grid, more])
-    grid = grid[: max(_trusted(problem, grid), 1)]
-    scale = left_out.rows.mean_scale
-    largest = left_out.largest
-    if isinstance(method, Iteration):
-        method.check_convergence(largest * float(left_out.rows.scales.max()))
-    ladder = ladder_for(method, grid, scale, largest)
-    served = is_served(ladder, method, grid, scale).all()
-    if not served and not (left_out.rows.has_one_scale and isinstance(method, SumOfRidges)):
-        return _staged(problem, grid, per_target=per_target)
-    whole = _with_ends(problem, grid)
-    if not served:
-        # every stop is a sum of a few ridges of its own
-        return _Curve(problem, whole, _errors(problem, whole), [_Stage(np.inf, None)])
-    span = Span.of(ladder, values_at(ladder, method, grid, scale))
-    look = left_out.look(span, {method: float(grid[-1])})
-    return _Curve(problem, whole, look.errors_at(method, whole), [_Stage(np.inf, look)])
-
-
-def _inner(grid: Array) -> Array:
-    """Return the stops between zero and infinity."""
-    return grid[(grid > 0) & np.isfinite(grid)]
-
-
-def _staged(problem: Problem, grid: Array, *, per_target: bool) -> _Curve:
-    """Return the curve of a method that oscillates, stage by stage while later ones may be better.
-
-    They may be where ridge of the same gain is still nearly as good as it ever is.
-    """
-    left_out = problem.left_out
-    method = problem.filter
-    scale = left_out.rows.mean_scale
-    latest = _latest_good_gain(problem, per_target=per_target)
-    phase = phases(problem, grid)
-    stages: list[_Stage] = []
-    errors = np.empty((0, problem.data.n_targets))
-    end = FIRST_STAGE
-    while len(errors) < len(grid):
-        # each stage begins at the last stop of the one before, so that no bracket is cut
-        start = max(len(errors) - 1, 0)
-        count = max(int(np.searchsorted(phase, end, side="right")), len(errors) + 1)
-        own = grid[start:count]
-        look = None
-        if (ellipse := ellipse_for(method, own, scale, left_out.rows.eigenvalues)) is not None:
-            dense = np.union1d(own, _between(method, own, phase[start:count]))
-            span = Span.of(ellipse, values_at(ellipse, method, dense, scale))
-            look = left_out.look(span, {method: float(own[-1])})
-        stages.append(_Stage(float(own[-1]), look))
-        found = _errors(problem, own) if look is None else look.errors_at(method, own)
-        found = found[len(errors) - start :]
-        columns = found if per_target else found.mean(axis=1, keepdims=True)
-        before = errors if per_target else errors.mean(axis=1, keepdims=True)
-        better = columns.min(axis=0) <= IMPROVED * before.min(axis=0, initial=np.inf)
-        errors = np.concatenate([errors, found])
-        later = float(method.gain(0.0, own[-1]))
-        if not better.any() and later > latest:
-            break
-        end *= STAGE_RATIO
-    stops = _with_ends(problem, grid[: len(errors)])
-    # the two ends are known to every look
-    ends = np.array([0.0, np.inf])
-    look = stages[0].look
-    limits = _errors(problem, ends) if look is None else look.errors_at(method, ends)
-    errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
-    return _Curve(problem, stops, errors, stages)
+def _with_ends(problem: Problem, stops: Array) -> Array:
+    """Return the stops with zero and, if errors can be trusted there, infinity."""
+    ends_there = problem.filter.reaches_least_squares and not problem.tuned.whole_stops
+    trusted = np.isinf(problem.spectrum.accuracy.gain) and ends_there
+    return np.concatenate([[0.0], stops, [np.inf] if trusted else []])
 
 
 def _between(method: Filter, stops: Array, phases: Array) -> Array:
     """Return iterations so close that a span of their filters holds those between them too."""
     if not method.whole_stops:
         return stops  # a grid of a flow is as close
-    wanted = int(np.ceil((phases[-1] - phases[0]) / SPANNING_PHASE)) + 2
-    count = min(wanted, MOST_SPANNING)
+    # half a radian of the fastest oscillation apart, and not more than a thousand
+    count = min(int(np.ceil((phases[-1] - phases[0]) / 0.5)) + 2, 1000)
     close = np.linspace(float(phases[0]), float(phases[-1]), count)
     return np.unique(np.round(np.interp(close, phases, stops)))
-
-
-def _latest_good_gain(problem: Problem, *, per_target: bool) -> float:
-    """Return the largest gain at which ridge is nearly as good as at its best stop."""
-    curve = _together([replace(problem, method=Ridge())])[0]
-    errors = curve.columns(per_target=per_target)
-    good = (errors <= NEARLY_BEST * errors.min(axis=0)).any(axis=1)
-    return float(curve.stops[good][-1])
-
-
-def _factors_faster(problem: Problem) -> bool:
-    """Tell whether the SVD costs less than a look that may have to be repeated after it."""
-    spectrum = problem.spectrum
-    # both are products with the rows, of as many columns as there are directions or real ridges
-    ridges = (
-        2 * Ladder.down_to(float(spectrum.eigenvalues[0]), float(spectrum.eigenvalues[-1])).rungs
-    )
-    return (
-        bool(np.isfinite(spectrum.accuracy.gain))
-        and spectrum.solver == "gram"
-        and spectrum.rank <= ridges
-    )
 
 
 def _trusted(problem: Problem, stops: Array) -> int:
     """Return at how many of the stops errors from this spectrum are accurate."""
     far = TRUST * problem.spectrum.accuracy.gain
+    if np.isinf(far):
+        return len(stops)
     return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
 
 
-def _is_best_at_the_end(curves: list[_Curve], *, per_target: bool) -> bool:
-    """Tell whether the best method has its least error at its end, and may have a better stop."""
-    means = [one.columns(per_target=per_target) for one in curves]
-    best = int(np.argmin([own.mean(axis=1).min() for own in means]))
-    errors = means[best]
-    last = np.flatnonzero(np.isfinite(curves[best].stops))[-1]
-    power = np.mean(curves[best].problem.spectrum.target_power)
-    at_end = np.argmin(errors, axis=0) >= last
-    # where least squares is as good as the last stop, nothing between them is better by more, and
-    # no stop gains more over it than its variance, about rank/n of the error
-    spectrum = curves[best].problem.spectrum
-    gap = np.abs(errors[last] - errors[-1]) / np.maximum(errors[-1], TINY)
-    variance = spectrum.rank / spectrum.n_observations
-    settled = (last < len(errors) - 1) & (np.minimum(gap, variance) <= 1 - IMPROVED)
-    # and an error of rounding has no better stop
-    return bool(np.any(at_end & ~settled & (errors.min(axis=0) > EXACT_FIT * power)))
-
-
-def _needs_more_digits(curves: list[_Curve], *, per_target: bool) -> bool:
-    """Tell whether the least error may lie at a later stop than products of X can be used for."""
-    spectrum = curves[0].problem.spectrum
-    if np.isinf(spectrum.accuracy.gain) or spectrum.solver == "svd":
+def _factors_faster(problem: Problem) -> bool:
+    """Tell whether the SVD costs less than a look that may have to be repeated after it."""
+    spectrum = problem.spectrum
+    if np.isinf(spectrum.accuracy.gain) or spectrum.solver != "gram":
         return False
-    means = [one.columns(per_target=per_target) for one in curves]
-    best = int(np.argmin([own.mean(axis=1).min() for own in means]))
-    if np.any(np.argmin(means[best], axis=0) == len(means[best]) - 1):
-        return True
-    # Mallows' Cp: directions that are not learned yet are worth learning if their response has
-    # more than twice the power of noise
-    energy, _ = spectrum.energies()
-    hidden = spectrum.eigenvalues * (TRUST * spectrum.accuracy.gain) < 1
-    noise = means[best].min(axis=0) / spectrum.n_observations
-    power = energy[hidden].sum(axis=0)
-    power = power if per_target else power.mean(keepdims=True)
-    return bool(np.any(power > 2 * np.count_nonzero(hidden) * noise))
+    # both are products with the rows, of as many columns as there are directions or real ridges
+    smallest, largest = spectrum.eigenvalues[[0, -1]].astype(np.float64)
+    return spectrum.rank <= 2 * Ladder.down_to(smallest, largest).rungs
 
 
 def _most_digits(problem: Problem) -> Any:
@@ -478,8 +424,10 @@ def _most_digits(problem: Problem) -> Any:
         return problem.data.spectrum(Want((), solver="svd"))
 
 
-def _warn_of_lost_columns(problem: Problem, residuals: Floats) -> None:
+def _warn_of_lost_columns(problem: Problem, choice: Choice) -> None:
     """Warn if a column that is too small to be resolved explains some of the residuals."""
+    residuals = np.asarray(on_host(problem.left_out_residuals(choice)), np.float64)
+    residuals = residuals.reshape(len(residuals), -1)
     lost, powers = lost_columns(rows_of(problem.data), residuals)
     # by Mallows' Cp again, each column by itself
     noise = np.mean(residuals**2) / problem.spectrum.n_observations

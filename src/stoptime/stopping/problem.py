@@ -116,13 +116,11 @@ class Problem:
 def default_stops(spectrum: Spectrum, method: str | Method, size: int | None = None) -> Array:
     """Return stops from nothing learned to everything learned, dense enough for every oscillation.
 
-    They are 0, where nothing is learned; then stops from where the fastest direction has learned at
-    most one part in a hundred to where the slowest has a few per cent left; and infinity. Gains of
-    neighbours differ by at most 20 %. Methods that oscillate have stops that differ by at most 8 %,
-    and by at most an eighth of an oscillation that still shows. For an iteration they are whole
-    numbers. Where eigenvalues fall to rounding without a gap, oscillations are followed for a
-    hundred periods of the fastest direction. Where not every eigenvalue is known, the stops end
-    where the spectrum is accurate.
+    They are 0; then stops from where the fastest direction has learned at most one part in a
+    hundred to where the slowest has a few per cent left; and infinity. Gains of neighbours differ
+    by at most 20 %; stops of methods that oscillate by at most 8 %, and an eighth of an oscillation
+    that still shows. Iterations have whole numbers. Where not every eigenvalue is known, the stops
+    end where the spectrum is accurate.
 
     Parameters
     ----------

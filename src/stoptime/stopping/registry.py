@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 from stoptime.stopping.gcv import GCV, PathGCV
 from stoptime.stopping.held_out import CrossValidation, is_leave_one_out
 from stoptime.stopping.leave_one_out import LeaveOneOut
-from stoptime.stopping.ncp import NCP
-from stoptime.stopping.plug_in import PlugIn
 from stoptime.stopping.rule import Choice, CurveRule, Rule, choice_at, columns_of
-from stoptime.stopping.training_error import SURE, Discrepancy, LCurve
+from stoptime.stopping.training_error import NCP, SURE, Discrepancy, LCurve, PlugIn
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean_class
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -14,7 +15,6 @@ from stoptime.methods.base import Method
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import Data
 from stoptime.stopping.grid import last_oscillation, later_stops, stops_to_try
-from stoptime.stopping.zoom import best_places, lowest_between
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.user_warnings import warn_user
 from stoptime.support.wording import aligned, method_in_words, number, with_error
@@ -22,11 +22,10 @@ from stoptime.support.wording import aligned, method_in_words, number, with_erro
 if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
-UNSETTLED = 0.01  # relative distance from the limit at the last stop that asks for later stops
 TIE = 1e-4  # relative difference below which errors of methods are equal
 EXACT_FIT = 1e-14  # of the power of the response: smaller errors are rounding
 EXTENSIONS = 3  # of the grid, each up to four times the last stop
-FEWEST_STOPS = 10  # of a grid that memory cuts short
+ROUNDING_OF_ERRORS = 1e-11  # relative difference of errors that are equal
 
 
 class StopWarning(UserWarning):
@@ -162,115 +161,179 @@ class CurveRule(Rule):
         grid, given = stops_to_try(problem, stops)
         if given:
             return self._lowest(rule.errors(problem.reaching(grid), grid), per_target=per_target)
-        search = rule._search(problem, grid, per_target)
-        curve = search.found()
-        stop, error = search.between()
+        problem, curve = rule._on_grid_and_beyond(problem, grid)
+
+        def heights(stops: Array, owner: NDArray[np.intp]) -> Floats:
+            distinct, place = np.unique(stops, return_inverse=True)
+            found = columns_of(rule.errors(problem, distinct), per_target=per_target)
+            return found[place.reshape(stops.shape), owner]
+
+        columns = columns_of(curve, per_target=per_target)
+        grid = np.asarray(curve.stops, np.float64)
+        whole = problem.method.whole_stops
+        stop, error = lowest_between(heights, grid, columns, whole=whole)
         if per_target and curve.errors.ndim == 2:
             return replace(self._lowest(curve, per_target=True), stop=stop, error=error)
-        closer = rule.errors(search.problem, stop)
+        closer = rule.errors(problem, np.unique(stop))
         return self._lowest(curve.joined(closer), per_target=per_target)
 
-    def _search(self, problem: Problem, grid: Array, per_target: bool) -> CurveSearch:
-        """Return the search for the least error that begins on this grid."""
-        return CurveSearch(self, problem, grid, per_target)
+    def _on_grid_and_beyond(self, problem: Problem, grid: Array) -> tuple[Problem, ErrorCurve]:
+        """Return errors on a grid, and beyond its last finite stop while they have not settled."""
+        problem = problem.reaching(grid)
+        while True:
+            try:
+                curve = self.errors(problem, grid)
+                break
+            except ReachError:
+                if len(grid) < 10:
+                    raise
+            # the search ends at the last stop that can be computed
+            grid = grid[: len(grid) * 3 // 4]
+        for _ in range(self._extensions(problem)):
+            if not self._is_unsettled(problem, curve):
+                return problem, curve
+            later = later_stops(problem, float(curve.stops[np.isfinite(curve.stops)][-1]))
+            if later.size == 0:
+                break
+            try:
+                problem = problem.reaching(later)
+                curve = curve.joined(self.errors(problem, later))
+            except ReachError:
+                # the warning below says so, if the best stop may lie there
+                break
+        last = int(np.flatnonzero(np.isfinite(curve.stops))[-1])
+        if np.argmin(curve.pooled().errors) == last:
+            what = f"{self.name} {self.measure}"
+            last_stop_warning(what, problem.method, float(curve.stops[last]))
+        return problem, curve
+
+    def _extensions(self, problem: Problem) -> int:  # noqa: ARG002 - for the L-curve
+        """Return how often the search may go on to four times the last stop."""
+        return EXTENSIONS
+
+    def _is_unsettled(self, problem: Problem, curve: ErrorCurve) -> bool:
+        """Tell whether the error still changes at the last finite stop, or is least there."""
+        stops = curve.stops
+        errors = curve.pooled().errors
+        last = int(np.flatnonzero(np.isfinite(stops))[-1])
+        here = errors[last]
+        before = errors[:last].min(initial=np.inf)
+        unsettled = 0.01  # relative distance from the limit
+        if np.isfinite(last_oscillation(problem.spectrum, problem.tuned)):
+            # eigenvalues fall to rounding, so the limit is far away whatever happens here
+            moves = here < before
+        elif np.isinf(stops[-1]):
+            # an error that oscillates may pass its limit
+            ends = errors[[-1, max(last - 1, 0)]]
+            with np.errstate(invalid="ignore"):  # two infinite errors do not differ
+                moves = (np.abs(here - ends) > unsettled * np.minimum(here, ends)).any()
+        elif problem.spectrum.accuracy.complete:
+            moves = here < (1 - unsettled) * before
+        else:
+            # the limit is not known, so the error has to rise over half of the stops' range
+            moves = stops[np.argmin(errors)] > stops[last] / 2
+        return bool(moves and stops[last] > 0)
 
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the least error on a curve."""
-        best = best_places(columns_of(curve, per_target=per_target))
+        best = _best_places(columns_of(curve, per_target=per_target))
         message = f"least {self.name} {self.measure} at {len(curve.stops)} stops"
         if np.isinf(curve.stops[best]).all():
             message += ", the error of least squares: stopping gains nothing"
         return choice_at(best, curve, message, per_target=per_target)
 
 
-@dataclass
-class CurveSearch:
-    """The search for the least error of a rule on a grid, beyond it, and between its stops.
+def lowest_between(
+    heights: Callable[[Array, NDArray[np.intp]], Floats],
+    stops: Array,
+    columns: Floats,
+    *,
+    whole: bool,
+) -> tuple[Array, Floats]:
+    """Return the stop at which each column of errors is least, and its error.
 
-    The problem, the grid and the error curve change as the search goes on.
+    ``columns`` are the errors at the stops, one for each curve. Every dip that is nearly as low as
+    the lowest stop is looked into: ``heights`` are errors at stops (n_points, n_brackets), each of
+    the column that its bracket belongs to. With ``whole``, stops are whole numbers.
     """
+    best = _best_places(columns)
+    found = stops[best].copy()
+    least = columns[best, np.arange(columns.shape[1])].copy()
+    places, owner = _dips(stops, columns)
+    if not len(places):
+        return found, least
+    low = np.minimum(stops[np.maximum(places - 1, np.argmax(stops > 0))], stops[places])
+    zoom = _whole_zoom if whole else _smooth_zoom
+    points, errors = zoom(heights, low, stops[places + 1], owner)
+    # of several brackets of one column the lowest comes last
+    for bracket in np.argsort(-errors, kind="stable"):
+        column = owner[bracket]
+        if errors[bracket] < least[column] - ROUNDING_OF_ERRORS * abs(least[column]):
+            found[column] = points[bracket]
+            least[column] = errors[bracket]
+    return found, least
 
-    rule: CurveRule
-    problem: Problem
-    grid: Array
-    per_target: bool
-    curve: ErrorCurve = field(init=False)
 
-    def found(self) -> ErrorCurve:
-        """Return errors on the grid, and beyond and between its stops where needed."""
-        self.problem = self.problem.reaching(self.grid)
-        while True:
-            try:
-                self.curve = self.rule.errors(self.problem, self.grid)
-                break
-            except ReachError:
-                if len(self.grid) < FEWEST_STOPS:
-                    raise
-            # the search ends at the last stop that can be computed
-            self.grid = self.grid[: len(self.grid) * 3 // 4]
-        self.extend()
-        return self.curve
+def _smooth_zoom(heights: Any, low: Array, high: Array, owner: Any) -> tuple[Array, Array]:
+    """Return the lowest of nine points in each bracket and the vertex of a parabola there."""
+    start = np.log(low)
+    logs = start + np.linspace(0, 1, 9)[:, None] * (np.log(high) - start)
+    errors = heights(np.exp(logs), owner)
+    lowest = np.argmin(errors, axis=0)
+    middle = np.minimum(np.maximum(lowest, 1), len(logs) - 2)
+    each = np.arange(len(owner))
+    before, here, after = np.minimum(errors[middle + np.array([[-1], [0], [1]]), each], 1e300)
+    bend = before - 2 * here + after
+    # on a line there is no vertex
+    move = np.where(bend > 0, (before - after) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
+    move = np.maximum(np.minimum(move, 1), -1)
+    vertex = np.exp(logs[middle, each] + move * (logs[1] - logs[0]))
+    there = heights(vertex[None], owner)[0]
+    better = there < errors[lowest, each]
+    found = np.where(better, vertex, np.exp(logs[lowest, each]))
+    return found, np.where(better, there, errors[lowest, each])
 
-    def between(self) -> tuple[Array, Floats]:
-        """Return the lowest points between grid points too, one for each error."""
-        curve = self.curve
 
-        def heights(stops: Array, owner: NDArray[np.intp]) -> Floats:
-            distinct, place = np.unique(stops, return_inverse=True)
-            found = columns_of(self.rule.errors(self.problem, distinct), per_target=self.per_target)
-            return found[place.reshape(stops.shape), owner]
+def _whole_zoom(heights: Any, low: Array, high: Array, owner: Any) -> tuple[Array, Array]:
+    """Return the lowest whole number found in each bracket, which narrows sixteenfold."""
+    each = np.arange(len(owner))
+    found = low
+    least = np.full(len(owner), np.inf)
+    # ten rounds reach from a trillion iterations down to single ones
+    for _ in range(10):
+        points = np.asarray(np.round(np.linspace(low, high, 33)), np.float64)
+        errors = heights(points, owner)
+        place = np.argmin(errors, axis=0)
+        better = errors[place, each] < least
+        found = np.where(better, points[place, each], found)
+        least = np.where(better, errors[place, each], least)
+        if np.all(high - low < len(points)):
+            break
+        middle = np.clip(place, 1, len(points) - 2)
+        low = points[middle - 1, each]
+        high = points[middle + 1, each]
+    return found, least
 
-        columns = columns_of(curve, per_target=self.per_target)
-        stops = np.asarray(curve.stops, np.float64)
-        return lowest_between(heights, stops, columns, whole=self.problem.method.whole_stops)
 
-    @property
-    def extensions(self) -> int:
-        """How often the search may go on to four times the last stop."""
-        return EXTENSIONS
+def _best_places(columns: Floats) -> NDArray[np.intp]:
+    """Return where each column of errors is least; of errors equal to rounding, the earliest."""
+    least = columns.min(axis=0)
+    return np.argmax(columns <= least + ROUNDING_OF_ERRORS * np.abs(least), axis=0)
 
-    def unsettled(self, columns: Floats) -> bool:
-        """Tell whether one of these errors still changes at the last finite stop, or is least."""
-        stops = self.curve.stops
-        spectrum = self.problem.spectrum
-        last = int(np.flatnonzero(np.isfinite(stops))[-1])
-        here = columns[last]
-        before = columns[:last].min(axis=0, initial=np.inf)
-        if np.isfinite(last_oscillation(spectrum, self.problem.tuned)):
-            # eigenvalues fall to rounding, so the limit is far away whatever happens here
-            moves = here < before
-        elif np.isinf(stops[-1]):
-            # an error that oscillates may pass its limit
-            ends = np.stack([columns[-1], columns[max(last - 1, 0)]])
-            with np.errstate(invalid="ignore"):  # two infinite errors do not differ
-                moves = (np.abs(here - ends) > UNSETTLED * np.minimum(here, ends)).any(axis=0)
-        elif spectrum.accuracy.complete:
-            moves = here < (1 - UNSETTLED) * before
-        else:
-            # the limit is not known, so the error has to rise over half of the stops' range
-            moves = stops[np.argmin(columns, axis=0)] > stops[last] / 2
-        return bool(moves.any() and stops[last] > 0)
 
-    def extend(self) -> None:
-        """Estimate errors beyond the last finite stop too, while the error has not settled."""
-        for _ in range(self.extensions):
-            if not self.unsettled(self.curve.pooled().errors[:, None]):
-                return
-            last = float(self.curve.stops[np.isfinite(self.curve.stops)][-1])
-            later = later_stops(self.problem, last)
-            if later.size == 0:
-                break
-            try:
-                self.problem = self.problem.reaching(later)
-                self.curve = self.curve.joined(self.rule.errors(self.problem, later))
-            except ReachError:
-                # the warning below says so, if the best stop may lie there
-                break
-        stops = self.curve.stops
-        last_place = int(np.flatnonzero(np.isfinite(stops))[-1])
-        if np.argmin(self.curve.pooled().errors) == last_place:
-            what = f"{self.rule.name} {self.rule.measure}"
-            last_stop_warning(what, self.problem.method, float(stops[last_place]))
+def _dips(stops: Array, columns: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return places of dips, each with its column, that are within 1 % of the lowest stop."""
+    inner = columns[1:-1]
+    is_dip = (
+        (inner <= columns[:-2]) & (inner <= columns[2:]) & (inner <= 1.01 * columns.min(axis=0))
+    )
+    # on a plateau dips are rounding errors; beside an infinite error there may be a dip
+    with np.errstate(invalid="ignore"):
+        bend = (columns[:-2] + columns[2:]) / 2 - inner
+    is_dip &= bend > ROUNDING_OF_ERRORS * np.abs(inner)
+    is_dip &= ((stops[1:-1] > 0) & np.isfinite(stops[2:]))[:, None]
+    places, owner = np.nonzero(is_dip)
+    return places + 1, owner
 
 
 def last_stop_warning(what: str, method: Method, stop: float) -> None:

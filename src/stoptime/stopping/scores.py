@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
@@ -124,8 +125,8 @@ class BestScore(Rule):
     def _best(self, rule: Rule, problem: Problem, grid: Array, *, per_target: bool) -> Choice:
         """Return the stop of the grid with the best score."""
         problem = problem.reaching(grid)
-        tests = _left_out(problem, grid) if self.needs_rows else _held_out(problem, rule, grid)
         try:
+            tests = _tests(problem, rule, grid)
             scores = [self._scores(test, per_target=per_target) for test in tests]
         except TypeError as error:
             if "sample_weight" not in str(error):
@@ -165,6 +166,31 @@ class _Test(NamedTuple):
     parts: Iterator[Floats]  # predictions at some stops, (n_stops, *shape of the response)
 
 
+def _tests(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
+    """Yield all rows, each predicted without it, or the rows of every test set in turn."""
+    if rule.needs_rows:
+        rows = problem.left_out.rows
+        response = np.asarray(on_host(rows.data.y), np.float64)
+        left_out = partial(problem.left_out.at_stops, problem.filter)
+        yield _tested(
+            problem, response, rows.data.row_weights, stops, lambda some: response - left_out(some)
+        )
+        return
+    for fold in progress(rule.cv.folds, "cross-validation"):
+        opened = rule.cv.opened(fold, problem.method, stops, target_units(problem.spectrum))
+        test = opened.test
+        if not isinstance(test, RowsToTest):
+            raise ValueError(  # noqa: TRY004 - streamed data are legal without scoring
+                "scoring needs rows in memory: leave it out for streamed data."
+            )
+        predict = partial(_predicted, opened.spectrum, problem.method, test.X)
+        yield _tested(problem, test.y, test.weights, stops, predict)
+
+
+def _predicted(spectrum: Any, method: Any, X: Any, stops: Array) -> Floats:
+    return draw(spectrum, method, stops).predict(X)
+
+
 def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict: Any) -> _Test:
     """Return the test of a function that predicts all rows at some stops."""
     # rows of weight zero are not scored
@@ -180,30 +206,3 @@ def _tested(problem: Problem, response: Any, weights: Any, stops: Array, predict
     if weights is not None:
         weights = None if np.ptp(weights[live]) == 0 else weights[live]
     return _Test(response[one], weights, parts())
-
-
-def _left_out(problem: Problem, stops: Array) -> Iterator[_Test]:
-    """Yield all rows in one test, each predicted by the path without it."""
-    rows = problem.left_out.rows
-    response = np.asarray(on_host(rows.data.y), np.float64)
-
-    def predict(some: Array) -> Floats:
-        return response - problem.left_out.at_stops(problem.filter, some)
-
-    yield _tested(problem, response, rows.data.row_weights, stops, predict)
-
-
-def _held_out(problem: Problem, rule: Any, stops: Array) -> Iterator[_Test]:
-    """Yield the rows of every test set, predicted by the path of its training set."""
-    for fold in progress(rule.cv.folds, "cross-validation"):
-        opened = rule.cv.opened(fold, problem.method, stops, target_units(problem.spectrum))
-        test, spectrum = opened.test, opened.spectrum
-        if not isinstance(test, RowsToTest):
-            raise ValueError(  # noqa: TRY004 - streamed data are legal without scoring
-                "scoring needs rows in memory: leave it out for streamed data."
-            )
-
-        def predict(some: Array, spectrum: Any = spectrum, X: Any = test.X) -> Floats:
-            return draw(spectrum, problem.method, some).predict(X)
-
-        yield _tested(problem, test.y, test.weights, stops, predict)

@@ -1,36 +1,40 @@
-"""The training error, and the rules that use it: SURE, the discrepancy principle, the L-curve."""
+"""Rules that look at the fit to all rows: SURE, discrepancy, L-curve, NCP and the plug-in rule."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import fft
 from scipy.optimize import brentq
 
 from stoptime.left_out.curve import ErrorCurve
+from stoptime.left_out.rows import target_units
 from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.registry import get_method
+from stoptime.paths import Drawing
 from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import PILOT
 from stoptime.stopping.gcv import shaped
 from stoptime.stopping.grid import later_stops, stops_to_try
-
-from stoptime.stopping.rule import (  # isort: skip
-    EXTENSIONS, Choice, CurveRule, CurveSearch, Rule, StopWarning, columns_of,
-)  # fmt: skip
-from stoptime.support.arrays import TINY, Array, Floats, on_host, slices
+from stoptime.stopping.rule import EXTENSIONS, Choice, CurveRule, Rule, StopWarning, columns_of
+from stoptime.support.arrays import EPS, TINY, Array, Floats, on_host, slices
 from stoptime.support.checks import list_of_stops, positive_number
 from stoptime.support.user_warnings import warn_user
-from stoptime.theory.oracle import resolved_oracle
+from stoptime.support.wording import rounded_up
+from stoptime.theory.calibration import calibrate_to, possible_eigenvalues
+from stoptime.theory.oracle import Oracle, resolved_oracle
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.spectrum.base import Spectrum
+    from stoptime.spectrum.data import RowsToTest
     from stoptime.stopping.problem import Problem
 
 BLUNT = np.radians(170)  # an angle above it is no corner
@@ -103,9 +107,8 @@ def _freedom(problem: Problem, stops: Array) -> Floats:
     if isinstance(tuned, Adaptive):
         return features.freedom(spectrum, tuned, stops).reshape(len(stops), -1)
     s, weights = spectrum.atoms
-    return ((weights * s) @ as_filter(tuned).gain(s[:, None], stops))[
-        :, None
-    ] + spectrum.n_unpenalised
+    freedom = (weights * s) @ as_filter(tuned).gain(s[:, None], stops)
+    return freedom[:, None] + spectrum.n_unpenalised
 
 
 @dataclass(frozen=True)
@@ -143,25 +146,36 @@ class Discrepancy(Rule):
         level = positive_number("safety", self.safety) * _noise(self.noise, problem)
         levels = np.atleast_1d(level if per_target else level.mean())
         problem = problem.reaching(grid)
-        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
         goals = _goals(problem.spectrum, levels, per_target=per_target)
-        if not given:
-            problem, curve = _followed(problem, curve, goals, per_target=per_target)
+        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+        for _ in range(0 if given else EXTENSIONS):
+            finite = np.isfinite(curve.stops)
+            missing = (columns_of(curve, per_target=per_target)[finite] > goals).all(axis=0)
+            later = later_stops(problem, float(curve.stops[finite][-1]))
+            if not (missing.any() and later.size):
+                break
+            try:
+                problem = problem.reaching(later)
+            except ReachError:
+                break  # a warning below says that the last stop is taken
+            grid = np.union1d(curve.stops, later)
+            curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
+
+        def errors(stops: Array) -> Floats:
+            found = training_error(problem.spectrum, problem.tuned, stops)
+            return columns_of(ErrorCurve(stops, found), per_target=per_target)
+
         # least squares, at infinity, has crossed no level; but it may be given
         counts = np.isfinite(curve.stops) | given
         down = (columns_of(curve, per_target=per_target) <= goals) & counts[:, None]
-        whole = problem.spectrum
-        spectra = [whole]
-        if per_target and curve.errors.ndim == 2:
-            targets = zip(whole.response.T, whole.target_power, strict=True)
-            spectra = [replace(whole, response=z, target_power=power) for z, power in targets]
         stop = np.full(len(levels), curve.stops[-1])
         for target in np.flatnonzero(down.any(axis=0)):
             place = int(down[:, target].argmax())
             stop[target] = curve.stops[place]
             if place > 0 and not given:
                 bracket = curve.stops[place - 1 : place + 1]
-                stop[target] = _crossing(spectra[target], problem.tuned, levels[target], *bracket)
+                excess = partial(_excess, errors, levels[target], int(target))
+                stop[target] = _crossing(problem, excess, *bracket)
         if not down.any(axis=0).all():
             warn_user(
                 f"The training error never falls to the noise, {levels.max():.3g}, at a finite "
@@ -169,16 +183,11 @@ class Discrepancy(Rule):
                 'later stops, or use rule="loo".',
                 StopWarning,
             )
-        error = [_mean_error(one, problem.tuned, stop[[k]])[0] for k, one in enumerate(spectra)]
+        error = np.diagonal(errors(stop))
         message = f"first stop with a training error of at most the noise, {levels.max():.4g}"
         if per_target and curve.errors.ndim == 2:
-            return Choice(stop, np.array(error), curve, None, message)
+            return Choice(stop, error, curve, None, message)
         return Choice(float(stop[0]), float(error[0]), curve, None, message)
-
-
-def _mean_error(spectrum: Spectrum, method: Method, stops: Floats) -> Floats:
-    """Return the training error at every stop, the mean over targets."""
-    return training_error(spectrum, method, stops).reshape(len(stops), -1).mean(axis=1)
 
 
 def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
@@ -191,48 +200,29 @@ def _goals(spectrum: Spectrum, levels: Floats, *, per_target: bool) -> Floats:
     return np.where(possible | (levels >= power), levels, np.nan)
 
 
-def _followed(
-    problem: Problem, curve: ErrorCurve, goals: Floats, *, per_target: bool
-) -> tuple[Problem, ErrorCurve]:
-    """Return training errors at later stops too, until they fall to their goals."""
-    for _ in range(EXTENSIONS):
-        finite = np.isfinite(curve.stops)
-        missing = (columns_of(curve, per_target=per_target)[finite] > goals).all(axis=0)
-        later = later_stops(problem, float(curve.stops[finite][-1]))
-        if not (missing.any() and later.size):
-            break
-        try:
-            problem = problem.reaching(later)
-        except ReachError:
-            break  # the caller warns that the last stop is taken
-        grid = np.union1d(curve.stops, later)
-        curve = ErrorCurve(grid, training_error(problem.spectrum, problem.tuned, grid))
-    return problem, curve
+def _excess(errors: Any, level: float, target: int, stops: ArrayLike) -> Floats:
+    return np.asarray(errors(np.atleast_1d(stops))[:, target] - level)
 
 
-def _crossing(spectrum: Spectrum, method: Method, level: float, low: float, high: float) -> float:
+def _crossing(problem: Problem, excess: Any, low: float, high: float) -> float:
     """Return where the training error falls to the level, between two stops of the grid."""
-
-    def excess(stop: float) -> float:
-        return float(_mean_error(spectrum, method, np.array([stop]))[0] - level)
-
-    oscillates = not isinstance(method, Filter) or method.oscillates
-    if method.whole_stops and oscillates:
+    method = problem.tuned
+    if method.whole_stops and (not isinstance(method, Filter) or method.oscillates):
         # the error may be down to the level, and rise again, before any stop of the grid
         numbers = np.arange(1, high)
-        for part in slices(len(numbers), 2**22 // max(spectrum.rank, 1)):  # 32 MB at once
-            down = _mean_error(spectrum, method, numbers[part]) <= level
+        for part in slices(len(numbers), 2**22 // max(problem.spectrum.rank, 1)):  # 32 MB at once
+            down = excess(numbers[part]) <= 0
             if down.any():
                 return float(numbers[part][down.argmax()])
         return high
     if method.whole_stops:
         between = range(int(low) + 1, int(high))
-        return float(int(low) + 1 + bisect_left(between, True, key=lambda k: excess(k) <= 0))
+        return float(int(low) + 1 + bisect_left(between, True, key=lambda k: excess(k)[0] <= 0))
     # an error that is computed alone may differ by rounding from that of the whole grid
-    if not excess(low) > 0 > excess(high):
+    if not excess(low)[0] > 0 > excess(high)[0]:
         return high
     # stops are of any size, so that only the relative accuracy counts
-    return float(brentq(excess, low, high, xtol=TINY, rtol=1e-12))
+    return float(brentq(lambda stop: excess(stop)[0], low, high, xtol=TINY, rtol=1e-12))
 
 
 @dataclass(frozen=True)
@@ -288,28 +278,20 @@ class LCurve(CurveRule):
             )
         return choice
 
-    def _search(self, problem: Problem, grid: Array, per_target: bool) -> CornerSearch:
-        return CornerSearch(self, problem, grid, per_target)
+    def _extensions(self, problem: Problem) -> int:
+        """Return how often the search goes on, to about the same penalty for all methods."""
+        return 2 * EXTENSIONS // problem.method.time_power
 
-
-class CornerSearch(CurveSearch):
-    """The search for the corner of an L-curve, which may lie far beyond the best stop."""
-
-    @property
-    def extensions(self) -> int:
-        """How often the search goes on, to about the same penalty for all methods."""
-        return 2 * EXTENSIONS // self.problem.method.time_power
-
-    def unsettled(self, columns: Floats) -> bool:
+    def _is_unsettled(self, problem: Problem, curve: ErrorCurve) -> bool:
         """Tell whether the corner may lie beyond the last stop, where no limit is known."""
-        if self.problem.spectrum.has_limit:
+        if problem.spectrum.has_limit:
             return False
-        sharpest = columns.min(axis=0)
+        errors = curve.pooled().errors
+        sharpest = errors.min()
         # the less sharp a corner is, the farther the search has to go on without a sharper one
-        distance = np.select([sharpest <= BLUNT, sharpest <= np.radians(175)], [4.0, 16.0], np.inf)
-        distance **= 1 / self.problem.method.time_power
-        stops = self.curve.stops
-        return bool(np.any(stops[np.argmin(columns, axis=0)] > stops[-1] / distance))
+        distance = np.inf if sharpest > np.radians(175) else 4.0 if sharpest <= BLUNT else 16.0
+        distance **= 1 / problem.method.time_power
+        return bool(curve.stops[np.argmin(errors)] > curve.stops[-1] / distance)
 
 
 def _points(problem: Problem, stops: Array) -> Floats:
@@ -324,3 +306,124 @@ def _points(problem: Problem, stops: Array) -> Floats:
     lengths = np.concatenate([np.hypot.reduce(one, axis=0) for one in followed])
     errors = training_error(spectrum, problem.tuned, stops).reshape(lengths.shape)
     return np.log(np.maximum([np.sqrt(errors), lengths], TINY))
+
+
+@dataclass(frozen=True)
+class NCP(CurveRule):
+    r"""Stop where the periodogram of the residuals is closest to that of white noise.
+
+    .. math:: \min_t \frac1q\sum_{k=1}^q\Bigl|c_k(t) - \frac kq\Bigr|, \qquad
+        c_k = \frac{\sum_{j\le k}|\hat r_j|^2}{\sum_{j\le q}|\hat r_j|^2}
+
+    with :math:`\hat r` the Fourier coefficients of the residuals, from low to high frequency. The
+    rows must be samples of a signal or pixels of an image, with ``shape`` if they are not a line,
+    and their noise must be white; its variance need not be known. The rule fails if the noise is
+    correlated, or the signal as rough as the noise. From Hansen, Kilmer, Kjeldsen (2006),
+    Exploiting residual information in the parameter choice for discrete ill-posed problems.
+    """
+
+    shape: tuple[int, ...] | None = None
+    name: ClassVar[str] = "ncp"
+    measure: ClassVar[str] = "distance"
+    compares_methods: ClassVar[bool] = False
+    predicts_new_rows: ClassVar[bool] = False
+
+    def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
+        """Return the distances of the periodograms from that of white noise."""
+        every = np.arange(problem.data.shape[0] or 0)
+        # all rows are tested by the fit to all of them
+        (fold,) = problem.data.folds([(every, every)])
+        rows = cast("RowsToTest", fold()[1])
+        # a row of weight w has noise of variance 1/w
+        root = np.sqrt(rows.weights)[:, None]
+        units = target_units(problem.spectrum)
+        found = rows.residuals(Drawing(problem.spectrum, problem.tuned), stops)
+        parts = [self._distances(root * on_host(some) / units) for _, some in found]
+        return ErrorCurve(stops, shaped(np.concatenate(parts), problem.spectrum))
+
+    def _distances(self, residuals: Floats) -> Floats:
+        """Return the distance for every stop and target."""
+        stops, n, targets = residuals.shape
+        shape = (n,) if self.shape is None else tuple(int(size) for size in self.shape)
+        if min(shape, default=0) < 1 or int(np.prod(shape)) != n:
+            raise ValueError(f"shape must have a product of {n}, the number of rows; got {shape}.")
+        grid = residuals.reshape(stops, *shape, targets)
+        waves = fft.fftn(grid, axes=range(1, 1 + len(shape))).reshape(stops, n, targets)
+        # from low to high frequency, without the constant
+        frequencies = np.meshgrid(*(fft.fftfreq(size) for size in shape), indexing="ij")
+        order = np.argsort(sum(one**2 for one in frequencies).ravel(), kind="stable")[1:]
+        sums = np.cumsum(np.abs(waves[:, order]) ** 2, axis=1)
+        total = sums[:, -1:]
+        # residuals that are rounding errors of the response are white too
+        seen = total > (n * 1e4 * EPS) ** 2
+        white = np.arange(1, n)[:, None] / (n - 1)
+        distances = np.abs(sums / np.where(seen, total, 1.0) - white).mean(axis=1)
+        return np.where(seen[:, 0], distances, 1.0)
+
+
+@dataclass(frozen=True)
+class PlugIn(Rule):
+    """Stop where the guarantee against ridge with the estimated best penalty is best.
+
+    The curve is the error that the estimated noise and signal imply. From an array of stops, the
+    one with the least such error is chosen; otherwise the stop is
+    :func:`stoptime.equivalent_stop` of the estimated penalty.
+    """
+
+    name: ClassVar[str] = "plug-in"
+    predicts_new_rows: ClassVar[bool] = False
+    _uses_trace: ClassVar[bool] = True
+
+    def choose(
+        self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
+    ) -> Choice:
+        """Pick one stop for all targets; see :meth:`Rule.choose`."""
+        if per_target:
+            raise ValueError(
+                'rule="plug-in" has one stop for all targets: use rule="loo" with per_target.'
+            )
+        grid, given = stops_to_try(problem, stops)
+        oracle, spectrum = resolved_oracle(problem.data, problem.spectrum)
+        problem = replace(problem, spectrum=spectrum)
+        curve = ErrorCurve(grid, _expected(problem, oracle, grid))
+        message = f"least expected error of {len(grid)} stops"
+        stop = float(grid[np.argmin(curve.errors)])
+        if not given:
+            stop, message = _best_guarantee(problem, oracle.penalty)
+        error = float(_expected(problem, oracle, np.array([stop]))[0])
+        return Choice(stop, error, curve, None, message)
+
+
+def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
+    """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
+    spectrum = problem.spectrum
+    noise = float(np.mean(oracle.noise))
+    s, weights = (values.astype(np.float64, copy=False) for values in spectrum.atoms)
+    g = problem.filter.shrinkage(s[:, None], stops)
+    gain = problem.filter.gain(s[:, None], stops)
+    variance = noise / spectrum.n_observations
+    if oracle.penalty > 0:
+        # (r²/p)s by way of the penalty, because r² itself may overflow
+        powers = variance * (s / oracle.penalty)
+    else:
+        z = spectrum.response.reshape(spectrum.rank, -1).astype(np.float64)
+        lengths = np.hypot.reduce(z / spectrum.eigenvalues[:, None], axis=0)
+        powers = np.mean(np.multiply.outer(np.sqrt(s), lengths) ** 2, axis=1) / spectrum.n_penalised
+    bias = (weights * powers) @ g**2
+    return np.asarray(noise + bias + variance * (weights @ (s[:, None] * gain) ** 2))
+
+
+def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
+    """Return the stop equivalent to ridge with the penalty, and its guarantee in words."""
+    if penalty == 0:
+        return np.inf, "no noise was detected"
+    if penalty == np.inf:
+        return 0.0, "no signal was detected"
+    found = calibrate_to(
+        problem.filter, penalty, eigenvalues=possible_eigenvalues(problem.spectrum)
+    )
+    message = (
+        f"equivalent to ridge with the estimated best penalty, {penalty:.3g}: "
+        f"at most {rounded_up(found.inflation)} times its Bayes risk"
+    )
+    return found.stop, message

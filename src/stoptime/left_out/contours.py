@@ -1,0 +1,285 @@
+r"""Complex penalties whose ridges mix to the filter of a method, and a basis of filters.
+
+.. math:: g(s, t) = \omega_\infty(t) + \mathrm{Re}\sum_k \omega_k(t)\,\frac{\lambda_k}{\lambda_k+s}
+
+A smooth filter takes a ladder of imaginary penalties, and one that oscillates an ellipse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import dct
+from scipy.interpolate import BarycentricInterpolator
+
+from stoptime.methods.base import Filter
+from stoptime.methods.recurrence import Iteration
+from stoptime.support.arrays import EPS, Array
+
+RUNG = 0.35  # difference of the logarithms of neighbouring penalties of a ladder
+TOP = 10.0  # its first penalty, in units of the largest eigenvalue
+UNLEARNED = 5e-5  # what is learned at its last penalty: below it, g is one
+SERVED = 3e-11  # error of a filter as a mixture up to which the ladder is used
+NEGLIGIBLE = 1e-11  # size of the part of all filters along a basis filter that is left out
+ALIASING = 28.0  # minus the logarithm of the error of an ellipse, exp(-28) = 7e-13
+MOST_PENALTIES = 2**16  # of an ellipse
+
+
+@dataclass(frozen=True)
+class Ladder:
+    r"""Imaginary penalties in equal ratios, :math:`i\lambda_0e^{-0.35k}`, for smooth filters.
+
+    The weights are fitted by least squares at eigenvalues between zero and the ``largest``. On the
+    imaginary axis this fit is stable: its weights stay below one, and its error is about 1e-11 for
+    every filter that is analytic to the right of the axis, at every stop. On the real axis weights
+    of a thousand would be needed, and the error would be 4e-6.
+    """
+
+    largest: float
+    rungs: int
+
+    @classmethod
+    def down_to(cls, smallest: float, largest: float) -> Ladder:
+        """Return the ladder whose last penalty is at most the smallest, in absolute value."""
+        return cls(largest, int(np.ceil(np.log(TOP * largest / smallest) / RUNG)) + 1)
+
+    @classmethod
+    def of(cls, method: Filter, last: float, scale: float, largest: float) -> Ladder:
+        """Return the ladder down to where nothing is learned at the last stop."""
+        gain = scale * float(method.gain(0.0, last))
+        # so late that the ladder would have hundreds of rungs, it does not serve any more
+        smallest = np.clip(UNLEARNED / max(gain, UNLEARNED / largest), 1e-40 * largest, largest)
+        return cls.down_to(float(smallest), largest)
+
+    @cached_property
+    def penalties(self) -> NDArray[np.complex128]:
+        """The λ; their conjugates are left out."""
+        return self.largest * _factored(self.rungs).penalties
+
+    @cached_property
+    def nodes(self) -> Array:
+        """The eigenvalues at which filters have to be known."""
+        return self.largest * _factored(self.rungs).nodes
+
+    def weights(self, values: Array) -> Array:
+        """Return weights of filters with these values at the nodes; see :class:`Span`."""
+        fit = _factored(self.rungs)
+        # factor by factor, because their product, a pseudo-inverse, would lose seven digits
+        return np.asarray(fit.right.T @ (fit.inverse[:, None] * (fit.left.T @ values)))
+
+    def serves(self, values: Array) -> bool:
+        """Tell whether filters with these values at the nodes are mixtures of the ridges."""
+        weights = self.weights(values)
+        error = np.abs(_factored(self.rungs).table @ weights - values).max(axis=0)
+        # large weights multiply the rounding errors of the ridges
+        return bool((error + EPS * np.abs(weights).sum(axis=0)).max() < SERVED)
+
+
+class _Factors(NamedTuple):
+    """The ladder for a largest eigenvalue of one, and the factors of the fit of its weights."""
+
+    penalties: NDArray[np.complex128]
+    nodes: Array
+    table: Array
+    left: Array
+    inverse: Array
+    right: Array
+
+
+@lru_cache(maxsize=64)
+def _factored(rungs: int) -> _Factors:
+    penalties = 1j * TOP * np.exp(-RUNG * np.arange(rungs))
+    lowest = np.log(0.1 * np.abs(penalties[-1]))
+    # four nodes a rung, and half a rung beyond the largest eigenvalue, because a fit is least
+    # accurate at its ends
+    logs = np.arange(RUNG / 2, lowest, -RUNG / 4)
+    nodes = np.append(0.0, np.exp(logs)[::-1])
+    ridges = 1 / (1 + nodes[:, None] / penalties)
+    table = np.column_stack([ridges.real, ridges.imag, np.ones(len(nodes))])
+    left, lengths, right = np.linalg.svd(table, full_matrices=False)
+    # damped, so that directions lost in rounding have no weight
+    inverse = lengths / (lengths**2 + (1e-14 * lengths[0]) ** 2)
+    return _Factors(penalties, nodes, table, left, inverse, right)
+
+
+@dataclass(frozen=True)
+class Ellipse:
+    r"""Penalties :math:`L\sinh^2(w_k/2)` around [0, L], for filters that oscillate.
+
+    .. math:: g(s) = \frac1{2\pi i}\oint\frac{g(\zeta)}{\zeta - s}\,d\zeta
+
+    Filters are expanded in Chebyshev polynomials, of less than this ``degree``, of x = 1 - 2s/L
+    from their values at ``count`` nodes. The polynomials give their values on the ellipse, and
+    there the trapezoidal rule converges exponentially.
+    """
+
+    largest: float
+    degree: int
+    count: int
+
+    @classmethod
+    def resolving(
+        cls, filters: Callable[[Array], Array], largest: float, most: float
+    ) -> Ellipse | None:
+        """Return the ellipse for filters given as a function of s, or None beyond ``most``."""
+        count = 32
+        while count <= max(most, 32):
+            values = filters(_chebyshev(count) * largest)
+            sizes = np.abs(dct(values, axis=0) / count).max(axis=1)
+            degree = int(np.max(np.flatnonzero(sizes > 1e-13), initial=0)) + 1
+            # coefficients must have fallen to rounding before the end, and g, which is one at
+            # s = 0, must not have fallen before the first node
+            if degree <= count * 7 // 8 and values[0].min() > 0.5:
+                return cls(largest, degree, count)
+            count *= 2
+        return None
+
+    @property
+    def nodes(self) -> Array:
+        """The eigenvalues at which filters have to be known."""
+        return self.largest * _chebyshev(self.count)
+
+    @cached_property
+    def _points(self) -> int:
+        """Number of points on the ellipse, conjugates included."""
+        # a wide ellipse has little aliasing and large weights, by the factor exp(a·degree): this
+        # is the widest one whose weights stay below a million
+        width = np.log(1e6) / self.degree
+        return 2 * int(np.ceil(max(ALIASING / width, self.degree + 1) / 2))
+
+    @property
+    def _half_w(self) -> NDArray[np.complex128]:
+        """Half of w, where cosh w are the points in x, at odd angles: none is on the real axis."""
+        angles = (2 * np.arange(self._points // 2) + 1) * (1j * np.pi / self._points)
+        return np.asarray((ALIASING / self._points + angles) / 2)
+
+    @cached_property
+    def penalties(self) -> NDArray[np.complex128]:
+        """The λ; their conjugates are left out."""
+        return np.asarray(self.largest * np.sinh(self._half_w) ** 2)
+
+    def weights(self, values: Array) -> Array:
+        """Return weights of filters with these values at the nodes; see :class:`Span`."""
+        coefficients = (dct(values, axis=0) / self.count)[: self.degree].T
+        coefficients[:, 0] /= 2
+        # T_m(cosh w) = (exp(mw) + exp(-mw))/2 at odd angles: two Fourier transforms
+        degrees = np.arange(self.degree)
+        half_turn = 1j * np.pi / self._points
+        radius = ALIASING / self._points
+        outer = coefficients * np.exp((half_turn + radius) * degrees)
+        inner = coefficients * np.exp((half_turn - radius) * degrees)
+        waves = np.fft.ifft(np.stack([outer, inner]), n=self._points, axis=-1)
+        waves = waves[..., : self._points // 2]
+        # twice the half of the ellipse, because the other half is the conjugate
+        found = ((waves[0] + waves[1].conj()) / np.tanh(self._half_w)).T
+        return np.concatenate([found.real, -found.imag, np.zeros((1, found.shape[1]))])
+
+
+def _chebyshev(count: int) -> Array:
+    """Return Chebyshev nodes of [0, 1] as squared sines, so that small ones keep their digits."""
+    return np.asarray(np.sin(np.pi * (np.arange(count) + 0.5) / (2 * count)) ** 2)
+
+
+Contour = Ladder | Ellipse
+
+
+def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
+    """Return g(scale·s, t) at the nodes of a contour, a column for every stop."""
+    return np.asarray(method.shrinkage(scale * contour.nodes[:, None], stops))
+
+
+def serving_ladder(method: Filter, stops: Array, scale: float, largest: float) -> Ladder | None:
+    """Return the ladder of whose ridges the filters at all stops are mixtures, if there is one."""
+    ladder = Ladder.of(method, stops.max(), scale, largest)
+    # the last node lies beyond the largest eigenvalue, where an iteration may diverge
+    if isinstance(method, Iteration) and scale * ladder.nodes[-1] >= method.largest_eigenvalue:
+        return None
+    return ladder if ladder.serves(values_at(ladder, method, stops, scale)) else None
+
+
+def contour_for(method: Filter, stops: Array, scale: float, eigenvalues: Array) -> Contour | None:
+    """Return the ladder or the ellipse for a method at these stops, or None if both are refused."""
+    largest = float(eigenvalues[-1])
+    ladder = serving_ladder(method, stops, scale, largest)
+    if ladder is not None:
+        return ladder
+    # an eigendecomposition of every row takes about as much work as 3·rank² penalties
+    return Ellipse.resolving(
+        lambda nodes: np.asarray(method.shrinkage(scale * nodes[:, None], stops)),
+        largest,
+        min(3.0 * len(eigenvalues) ** 2, MOST_PENALTIES),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    r"""A few basis filters, at the nodes of a contour, that span filters of many stops.
+
+    .. math:: g(s, t) = \sum_j c_j(t)\,u_j(s), \qquad c_j(t) = \langle u_j, g(\cdot, t)\rangle
+
+    ``weights`` mix ridges to basis filters: they have a row for the real part of every ridge
+    λ/(λ + s), one for every imaginary part, and one for the infinite penalty, whose ridge is one.
+    """
+
+    contour: Contour
+    filters: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, contour: Contour, values: Array) -> Span:
+        """Return a basis of filters that are given by their values at the nodes."""
+        left, lengths, _ = np.linalg.svd(values, full_matrices=False)
+        filters = left[:, lengths > NEGLIGIBLE]
+        return cls(contour, filters, contour.weights(filters))
+
+    def scaled(self, largest: float) -> Span:
+        """Return the same for another largest eigenvalue: the nodes are in units of it."""
+        return Span(replace(self.contour, largest=largest), self.filters, self.weights)
+
+    def located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
+        """Return coordinates of g(scale·s, t), and the distance from the span, of every stop."""
+        values = values_at(self.contour, method, stops, scale)
+        coordinates = self.filters.T @ values
+        distance = np.abs(self.filters @ coordinates - values).max(axis=0, initial=0)
+        return coordinates, distance
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """Coordinates of a method at some stops in columns of residuals, for rows of all scales.
+
+    They are those at a few ``scales``, (n_scales, n_columns, n_stops), and interpolated between.
+    """
+
+    scales: Array
+    coordinates: Array
+
+    @classmethod
+    def of(cls, coordinates: Callable[[float], Array], scales: Array) -> Mix:
+        """Return the coordinates, which are a function of the scale, for rows of these scales."""
+        # rows of equal weights have one scale
+        nodes = scales if len(scales) == 1 else np.unique(scales)
+        count = 8
+        if len(nodes) <= count:
+            return cls(nodes, np.stack([coordinates(one) for one in nodes]))
+        low, high = nodes[[0, -1]]
+        while True:
+            nodes = low + (high - low) * _chebyshev(count)
+            values = np.stack([coordinates(one) for one in nodes])
+            sizes = np.abs(dct(values, axis=0)).reshape(count, -1).max(axis=1)
+            # the last Chebyshev coefficients have fallen: a polynomial holds between the nodes
+            if sizes[-2:].max() <= 1e-11 * sizes.max() or count >= 512:
+                return cls(nodes, values)
+            count *= 2
+
+    def of_rows(self, scale: Array) -> Array:
+        """Return the coordinates for rows of these scales, (n_rows or 1, n_columns, n_stops)."""
+        if len(self.scales) == 1:
+            return self.coordinates
+        portions = BarycentricInterpolator(self.scales, np.eye(len(self.scales)))(scale)
+        return np.asarray(np.tensordot(portions, self.coordinates, axes=1))
