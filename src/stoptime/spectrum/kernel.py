@@ -26,7 +26,7 @@ from stoptime.spectrum.factorise import advising, assembled, without_null
 from stoptime.spectrum.kinds import sample_of
 from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import ArrayRows, Sample
-from stoptime.support.arrays import EPS, Floats
+from stoptime.support.arrays import EPS, Floats, on_host
 from stoptime.support.checks import truth_value
 
 ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
@@ -101,6 +101,16 @@ class KernelData(SampleData):
             )
         return cls(sample_of(K, y, sample_weight, fit_intercept), values)
 
+    @classmethod
+    def of_some(
+        cls, K: Floats, sample: Sample, values: Callable[[Any], Floats] | None = None
+    ) -> KernelData:
+        """Return data of a kernel matrix that is known to be symmetric, on the host."""
+        shares = sample.uneven_shares
+        shares = None if shares is None else np.asarray(on_host(shares))
+        y = np.asarray(on_host(sample.y))
+        return cls(replace(sample, X=ArrayRows(K), y=y, uneven_shares=shares), values)
+
     @property
     def rows(self) -> Sample:
         """The rows of the kernel matrix."""
@@ -143,11 +153,10 @@ class KernelData(SampleData):
         self, train: NDArray[np.intp], test: NDArray[np.intp]
     ) -> tuple[KernelData, RowsToTest]:
         K = self.sample.X.matrix()
-        rows = ArrayRows(K[np.ix_(train, train)])
         own = K[np.ix_(test, train)]
         weights = weights_of_tests(self.sample, test)
         tested = RowsToTest(own, self.sample.y[test], weights, columns=train)
-        return KernelData(replace(self.sample.take(train), X=rows)), tested
+        return KernelData.of_some(K[np.ix_(train, train)], self.sample.take(train)), tested
 
     def test(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the kernel between new rows and the training rows as a test set."""

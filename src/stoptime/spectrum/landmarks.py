@@ -21,15 +21,21 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg, sparse
+from scipy import linalg
+from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.dask import DaskRows, dask_rows
 from stoptime.spectrum.data import Fold, RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
 from stoptime.spectrum.moments import moments
+from stoptime.spectrum.new_rows import NewRows
 from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
+from stoptime.spectrum.source import Block, Source
+from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.streams import StreamData
 from stoptime.support.arrays import (
     array_namespace,
     as_float64,
@@ -238,15 +244,72 @@ class LandmarkData(SampleData):
         return checked_test(self.values(X), y, (sample.n_features, *targets))
 
 
-def drawn(X: Any, count: int, present: NDArray[np.intp], rng: np.random.Generator) -> Any:
-    """Return landmark rows, drawn without replacement, in their order in X."""
-    chosen = np.sort(rng.choice(present, min(count, len(present)), replace=False))
-    rows = X[like(X, chosen)]
-    return rows if is_device_array(rows) or sparse.issparse(rows) else np.asarray(rows)
+@dataclass(frozen=True)
+class LandmarkStream(StreamData):
+    """Streamed features by landmarks."""
+
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
+        """Diagonalise the second moments of the features, whose rounding is that of kernels."""
+        return self._spectrum.accepted()
 
 
-def predicted(features: LandmarkFeatures, rows: Any, coef: Any) -> Any:
-    """Return k(x, Z)α of new rows, a block at a time."""
-    height = KERNEL_VALUES // max(1, features.landmarks.shape[0])
-    parts = [features.values(rows[block]) @ coef for block in slices(rows.shape[0], height)]
-    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
+class NewKernelRows(NewRows):
+    """New rows whose kernel values are computed a block at a time."""
+
+    def __init__(self, features: LandmarkFeatures, X: Any) -> None:
+        super().__init__(X)
+        self.features = features
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return k(x, Z)α + b of all rows."""
+        height = KERNEL_VALUES // max(1, self.features.landmarks.shape[0])
+        blocks = slices(self.X.shape[0], height)
+        parts = [self.features.values(self.X[block]) @ coef for block in blocks]
+        return array_namespace(parts[0]).concat(parts) + intercept
+
+
+def mapped(stream: Any, function: Callable[[Any], Any], width: int) -> Any:
+    """Return streamed rows, chunks or a Dask collection, each block replaced by a function of it.
+
+    ``width`` is the number of columns of the result, which has no names.
+    """
+    if isinstance(stream, DaskRows):
+        return replace(stream, X=mapped(stream.X, function, width), names=None)
+    if not isinstance(stream, Source):
+        rows = dask_rows(stream)
+        return rows.map_blocks(
+            _of_block, function, dtype=np.float64, chunks=(rows.chunks[0], (width,)), meta=_NOTHING
+        )
+
+    def read() -> Iterator[Block]:
+        for block in stream.blocks():
+            yield block._replace(X=_of_block(np.asarray(block.X), function))
+
+    return Chunks(read, width, stream.n_rows)
+
+
+_NOTHING = np.empty((0, 0))  # tells Dask what a block is, so that it does not try the function
+
+
+def _of_block(rows: Any, function: Callable[[Any], Any]) -> Any:
+    assert_all_finite(rows, input_name="X")
+    return function(rows)
+
+
+def sampled(source: Source, count: int, rng: np.random.Generator) -> Block:
+    """Return so many rows of a stream, drawn uniformly, in one pass; all if there are fewer."""
+    kept: list[Any] = []
+    for block in source.blocks():
+        if block.y is None:
+            raise ValueError("Chunks have no response: give y when you create them.")
+        # every row has a random number, and those of the smallest numbers stay
+        parts = (None if one is None else np.asarray(one) for one in block)
+        new: list[Any] = [rng.random(len(block.X)), *parts]
+        if kept:
+            pairs = zip(kept, new, strict=True)
+            new = [None if one is None else np.concatenate([old, one]) for old, one in pairs]
+        first = np.argsort(new[0])[:count]
+        kept = [None if one is None else one[first] for one in new]
+    if not kept or not len(kept[0]):
+        raise ValueError("There are no rows: every block is empty, or there is no block.")
+    return Block(*kept[1:])

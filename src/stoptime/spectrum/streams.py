@@ -126,7 +126,7 @@ class StreamData(Data):
         return [partial(self._fold, train, test) for test, train in pairs if test.weight > 0]
 
     def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, StatisticsToTest]:
-        return StreamData(train, self.fit_intercept), StatisticsToTest(test)
+        return type(self)(train, self.fit_intercept), StatisticsToTest(test)
 
     def left_out(
         self, splits: Folds, fitted: Callable[[Data], Fit], *, verbose: bool = False
