@@ -158,7 +158,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         if self.n_landmarks_ is not None:
             self.X_fit_ = rows[like(rows, np.sort(order[-count:]))]
             by_landmarks = LandmarkRows(rows, self._prepare())
-            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
+            return LandmarkData.of_rows(by_landmarks, y, sample_weight, centred, self._matrix)
         self.X_fit_ = rows
         features = self._prepare()
         # the linear kernel stands for the data until a kernel is chosen; in double precision,
@@ -298,23 +298,19 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         return NewRows(mapped(X, self._features.values, width), in_memory=False)
 
     def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
-        if is_device_array(X):
-            return self._checked_tensor(X, *y, reset=options.get("reset", True))
-        if kind_of(X) not in {"dense", "sparse"}:
-            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
-        accepted = False if self._is("precomputed") else "csr"
-        options |= {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
-        return validate_data(self, X, *y, **options)
-
-    def _checked_tensor(self, X: Any, y: Any = None, *, reset: bool) -> Any:
-        """Check rows on a device, with their response if they are to be fitted."""
+        if not is_device_array(X):
+            if kind_of(X) not in {"dense", "sparse"}:
+                raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
+            accepted = False if self._is("precomputed") else "csr"
+            options |= {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
+            return validate_data(self, X, *y, **options)
         if not self._is("auto", "linear", *ORDERS):
             raise TypeError(
                 "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
                 "or auto."
             )
-        rows, response = checked_device(X, X[:, 0] if y is None else y)
-        if reset:
+        rows, response = checked_device(X, y[0] if y else X[:, 0])
+        if options.get("reset", True):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             self.n_features_in_ = int(rows.shape[1])
         if rows.shape[1] != self.n_features_in_:
@@ -323,7 +319,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             )
         if not bool(array_namespace(rows).all(array_namespace(rows).isfinite(rows))):
             raise ValueError("Input X contains NaN or infinity.")
-        return rows if y is None else (rows, response)
+        return (rows, response) if y else rows
 
     def _choose_kernel(self, search: Search, splits: Any, data: Any, groups: Any) -> Chosen:
         """Choose kernel and width, on all rows or on some if there are landmarks; store them."""
@@ -419,43 +415,35 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         As in :class:`stoptime.StoppedRegressor`; the ``alpha`` of KernelRidge is n/stop for
         ``method="ridge"``, and ``stop=inf`` is the interpolant of minimum norm.
     kernel : str or callable, default="rbf"
-        A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, "matern" (of smoothness
-        3/2), a function of two rows, or "precomputed" if X is the kernel matrix. It must be
-        positive semi-definite. "auto" is the best of linear, rbf, Laplacian and Matérn: the one
-        with the least leave-one-out error of the method, at ``stop`` or at its best stop.
+        A name of scikit-learn's ``pairwise_kernels``, "matern" (of smoothness 3/2), a function of
+        two rows, or "precomputed" if X is the kernel matrix; positive semi-definite. "auto" is the
+        best of linear, rbf, Laplacian and Matérn by leave-one-out, at ``stop`` or the best stop.
     gamma : float, "auto" or None, default=None
         The γ of the kernel; None is 1/n_features or what else scikit-learn takes. "auto" chooses it
-        for "rbf", "laplacian" and "matern", by the same error, from multiples of the median
-        distance; it is None for other kernels.
+        for "rbf", "laplacian" and "matern" by the same error, around the median distance.
     degree, coef0, kernel_params : float, and dict or None
         Parameters of the named kernels, and of a kernel given as a function, as in KernelRidge.
     standardise : bool or "auto", default="auto"
         Whether the kernel sees columns that are centred (a sparse X is not) and divided by their
-        standard deviation; "auto" where γ is chosen, so that it then is a number in these units.
+        standard deviation; "auto" where γ is chosen, which then is a number in these units.
     n_landmarks : int or None, default=None
-        Number of training rows, drawn by ``rng``, from which f is made up; the fit is still to all
-        rows, and leave-one-out is exact for it. Features are computed a block at a time and never
-        stored, from an array, a memory map or a tensor. As many as rows, or None with at most
-        5000 rows, is the kernel matrix of all rows; None with more rows is 2000. Kernels are then
-        compared on 1000 rows, and the best ones with the landmarks on 5000 rows, or four for each
-        landmark if these are more.
+        Number of training rows from which f is made up; the fit is still to all rows. As many as
+        rows, or None with at most 5000 rows, is the kernel matrix of all rows; None with more rows
+        or streamed data is 2000. Kernels are then compared on 1000 rows, and the best ones with
+        the landmarks on 5000 rows, or four for each landmark if these are more.
     rng : int, numpy.random.Generator or None, default=None
         Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 
     Attributes
     ----------
-    dual_coef_ : array of shape (n,) or (n, n_targets)
-        The α above, always in double precision, because large values cancel in predictions.
-    intercept_ : float or array of shape (n_targets,)
-        The b above, zero if not fitted.
+    dual_coef_, intercept_ : arrays of shapes (n,) or (n, n_targets), and float or (n_targets,)
+        The α above, always in double precision, because large values cancel; and b.
     X_fit_ : array or sparse matrix
         The training rows, the landmarks among them, or the kernel matrix.
-    n_landmarks_ : int or None
-        Number of landmarks, or None.
-    kernel_, gamma_ : str or callable, and float or None
-        The kernel, and its γ; None if the kernel has none or its default was taken.
+    kernel_, gamma_, n_landmarks_
+        The kernel, its γ or None for its default, and the number of landmarks or None.
     scale_, centre_ : arrays of shape (n_features,), or None
-        Standard deviations of the columns if the kernel sees them standardised, and the means.
+        Standard deviations and means of the columns if the kernel sees them standardised.
     candidates_ : tuple of KernelCandidate
         All kernels that were tried with the errors that they reached, the best one first; those
         that reached fewer rows come last.

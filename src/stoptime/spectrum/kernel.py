@@ -113,7 +113,7 @@ class KernelData(SampleData):
 
     @property
     def rows(self) -> Sample:
-        """The rows of the kernel matrix."""
+        """The sample, with the kernel matrix or features in the place of X."""
         return self.sample
 
     def with_kernel(self, kernel: Callable[[Any, Any], Any], rows: Any) -> KernelData:
@@ -121,11 +121,12 @@ class KernelData(SampleData):
         return replace(self, sample=replace(self.sample, X=ArrayRows(kernel(rows, rows))))
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
-        """Diagonalise the centred, weighted kernel matrix."""
+        """Return the spectrum, which is always complete."""
         return self._spectrum
 
     @cached_property
     def _spectrum(self) -> Spectrum:
+        """The centred, weighted kernel matrix, diagonalised."""
         sample = self.sample
         K = sample.X.matrix()
         root = np.sqrt(sample.shares)
@@ -146,7 +147,7 @@ class KernelData(SampleData):
         return assembled(sample, factors, means, sample.target_power(), "kernel", EXACT)
 
     def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds, each with the kernel between its own rows."""
+        """Return the folds, each with the kernel between its own rows, or the same landmarks."""
         return [partial(self._fold, train, test) for train, test in splits]
 
     def _fold(

@@ -2,20 +2,16 @@ r"""Kernels by landmarks: features of rows that are computed a block at a time a
 
 With m landmark rows Z, :math:`f(x) = \sum_j\alpha_jk(z_j, x) + b` is linear in the features
 
-.. math:: \phi(x) = R^Tk(Z, x), \qquad RR^T = (k(Z, Z) + \delta I)^{-1},
+.. math:: \phi(x) = R^Tk(Z, x), \qquad RR^T = (k(Z, Z) + \delta I)^{-1}.
 
-in which the penalty ‖β‖² is the norm of f in the space of the kernel; δ is so small that it only
-keeps the features accurate. R is triangular, from Cholesky's factorisation. Two passes over the
-rows, one for the second moments of the features and one that rotates them, give exact leave-one-out
-at every stop, for some 5nm² operations and an eigendecomposition of size m. Without a row, the fit
-still has that row among its landmarks if it is one of them.
+The penalty ‖β‖² is the norm of f in the space of the kernel; δ only keeps the features accurate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from typing import Any, cast
 
@@ -27,11 +23,12 @@ from sklearn.utils import assert_all_finite
 from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.dask import DaskRows, dask_rows
-from stoptime.spectrum.data import Fold, RowsToTest, Want, checked_test
+from stoptime.spectrum.data import RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
+from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.moments import moments
 from stoptime.spectrum.new_rows import NewRows
-from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
+from stoptime.spectrum.row_data import weights_of_tests
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
 from stoptime.spectrum.source import Block, Source
 from stoptime.spectrum.sources import Chunks
@@ -164,15 +161,16 @@ class LandmarkRows(Rows):
 
 
 @dataclass(frozen=True)
-class LandmarkData(SampleData):
-    """A sample with features by landmarks in the place of X."""
+class LandmarkData(KernelData):
+    """A sample with features by landmarks in the place of X.
 
-    sample: Sample
-    # returns the features of new rows
-    values: Callable[[Any], Any]
+    Two passes, one for the second moments of the features and one that rotates them, give exact
+    leave-one-out at every stop. Without a row, the fit still has it among its landmarks if it is
+    one of them.
+    """
 
     @classmethod
-    def of(
+    def of_rows(
         cls,
         rows: LandmarkRows,
         y: Any,
@@ -189,11 +187,6 @@ class LandmarkData(SampleData):
         sample = Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
         return cls(sample, values)
 
-    @property
-    def rows(self) -> Sample:
-        """The features."""
-        return self.sample
-
     def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
         """Return some of the rows."""
         every = cast("LandmarkRows", self.sample.X)
@@ -206,12 +199,9 @@ class LandmarkData(SampleData):
         features = replace(rows.features, kernel=kernel, landmarks=landmarks)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
-    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
-        """Diagonalise the second moments of the features."""
-        return self._spectrum
-
     @cached_property
     def _spectrum(self) -> Spectrum:
+        """The second moments of the features, diagonalised."""
         sample = self.sample
         weights = sample.row_weights
         found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
@@ -225,13 +215,9 @@ class LandmarkData(SampleData):
         means = m.feature_mean, m.target_mean
         return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
 
-    def folds(self, splits: Splits, *, verbose: bool = False) -> list[Fold]:  # noqa: ARG002
-        """Return the folds; all have the same landmarks."""
-        return [partial(self._fold, train, test) for train, test in splits]
-
     def _fold(
         self, train: NDArray[np.intp], test: NDArray[np.intp]
-    ) -> tuple[LandmarkData, RowsToTest]:
+    ) -> tuple[KernelData, RowsToTest]:
         part = self.sample.take(test)
         tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
         return replace(self, sample=self.sample.take(train)), tested
@@ -241,7 +227,8 @@ class LandmarkData(SampleData):
         sample = self.sample
         targets = () if sample.single_target else (sample.n_targets,)
         y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
-        return checked_test(self.values(X), y, (sample.n_features, *targets))
+        rows = X if self.values is None else self.values(X)
+        return checked_test(rows, y, (sample.n_features, *targets))
 
 
 @dataclass(frozen=True)
