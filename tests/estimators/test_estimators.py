@@ -12,21 +12,8 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedRegressor(),
-        st.StoppedRegressor("ridge", fit_intercept=False),
-        st.StoppedRegressor("gradient-flow", stop=5.0),
-        st.StoppedRegressor(st.HeavyBallFlow(0.5)),
-    ]
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("name", st.METHODS)

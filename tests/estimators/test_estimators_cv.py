@@ -11,25 +11,11 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.left_out import predictions
 from stoptime.stopping.rule import TIE
 from stoptime.support import progress as progress_module
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedRegressorCV(),
-        st.StoppedRegressorCV("ridge", per_target=True),
-        st.StoppedRegressorCV("gradient-flow", rule="path-gcv", fit_intercept=False),
-        st.StoppedRegressorCV(st.AcceleratedFlow(5), stops=[0.1, 1.0, 10.0, np.inf]),
-    ]
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def test_ridge_agrees_with_ridgecv(diabetes):

@@ -13,7 +13,6 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.estimators import kernel_search
@@ -22,24 +21,6 @@ from stoptime.stopping.comparison import Search
 
 X, y = load_diabetes(return_X_y=True)
 X, y = X[:120] * np.geomspace(1e-3, 1e3, 10), y[:120]
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedKernelRegressor("ridge", kernel="auto", gamma="auto"),
-        st.StoppedKernelClassifier("ridge", 5.0, kernel="matern", gamma="auto"),
-    ],
-    expected_failed_checks=lambda _: dict.fromkeys(
-        (
-            "check_sample_weight_equivalence_on_dense_data",
-            "check_sample_weight_equivalence_on_sparse_data",
-        ),
-        "leaving a row of weight 2 out removes both copies: another kernel may be the best",
-    ),
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("weights", [None, np.random.default_rng(0).uniform(0.2, 2, 120)])

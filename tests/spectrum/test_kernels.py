@@ -10,7 +10,6 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.spectrum.radial import Radial
@@ -27,30 +26,6 @@ def data(rng):
 @pytest.fixture
 def weights(rng):
     return rng.uniform(0.3, 2, 40)
-
-
-def refused(estimator):
-    """Name the check that rounds a kernel matrix to whole numbers, which makes it indefinite."""
-    rounded = "rounded to whole numbers, the kernel is not positive semi-definite"
-    return {"check_estimators_dtypes": rounded} if estimator.kernel == "precomputed" else {}
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedKernelRegressor(),
-        st.StoppedKernelRegressor("ridge", kernel="precomputed"),
-        st.StoppedKernelRegressor("gradient-descent", stop=20, kernel="poly", fit_intercept=False),
-        st.StoppedKernelRegressorCV(stops=20),
-        st.StoppedKernelRegressorCV(
-            "gradient-flow", rule="path-gcv", kernel="laplacian", fit_intercept=False
-        ),
-        st.StoppedKernelRegressorCV("ridge", stops=[1.0, 10.0], kernel="precomputed"),
-    ],
-    expected_failed_checks=refused,
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def features(X):
