@@ -27,7 +27,7 @@ def ends_by_refits(model, X, y, new, weights, confidence):
     return np.stack([low[n - place], high[place - 1]], axis=-1)
 
 
-@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
+@pytest.mark.parametrize("method", ["nesterov-flow", "nesterov"])
 @pytest.mark.parametrize("shape", [(30, 5), (20, 30)])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -43,30 +43,6 @@ def test_jackknife_plus_is_that_of_refits(method, shape, weighted, fit_intercept
         found = model.predict_interval(new, confidence)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(model.left_out_predictions_, y - model.left_out_residuals_)
-
-
-@pytest.mark.parametrize("unit", [1.0, 1e90, 1e-90])
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-@pytest.mark.parametrize("targets", [None, 2])
-@pytest.mark.parametrize("shape", [(30, 5), (12, 20), (9, 1)])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_stored_changes_are_the_fits_without_each_row(
-    fit_intercept, shape, targets, offset, unit, rng
-):
-    X = rng.standard_normal(shape) + offset * fit_intercept
-    noise = rng.standard_normal(shape[0] if targets is None else (shape[0], targets))
-    y = unit * ((X - X.mean(axis=0))[:, :1].reshape(-1, *(noise.ndim - 1) * [1]) + noise)
-    model = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 3.0], fit_intercept=fit_intercept)
-    model.fit(X, y, rng.uniform(0.5, 2, shape[0]))
-    changes = intervals.LeftOutChanges.of(model._left_out_fits, np.atleast_2d(model.coef_))
-    new = X[:4] + 0.1
-    expected = model._left_out_fits.at(new)
-    found = changes.added_to(model.predict(new), new)
-    # single precision of the changes alone, and the rounding of predictions far from zero
-    largest = np.abs(expected - model.predict(new)).max()
-    rounding = 1e-15 * (1 + offset) * np.abs(model.coef_).sum()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * largest + 100 * rounding)
-    assert found.shape == (shape[0], 4, *noise.shape[1:])
 
 
 def test_blocks_of_new_rows_change_nothing(monkeypatch, rng):

@@ -224,6 +224,8 @@ def test_classes_take_the_kernel_of_coded_labels():
     [
         ({"gamma": 1.0}, "name the kernel"),
         ({"kernel": "rbf", "gamma": "scale"}, "gamma must be a number"),
+        ({"kernel": "rbf", "gamma": -1.0}, "gamma must be"),
+        ({"kernel": "rbf", "gamma": np.nan}, "gamma must be"),
         ({"kernel": "gaussian"}, "matern"),
         ({"standardise": "yes"}, "standardise must be"),
         ({"kernel": "precomputed", "standardise": True}, "no columns"),

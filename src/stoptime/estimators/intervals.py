@@ -8,46 +8,15 @@ are the prediction of the whole fit, minus and plus a quantile of :math:`|e_i|`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.left_out.predictions import LeftOutFits
 from stoptime.support.arrays import Floats, array_namespace, as_dtype, like, on_host, pairs
 from stoptime.support.checks import positive_number
 
 PREDICTIONS_AT_ONCE = 2**24  # left-out predictions, 128 MB, held while quantiles are taken
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOutChanges:
-    """The fits without each row, as changes of the whole fit, in single precision times ``unit``.
-
-    ``values`` has the shape (n, n_targets, 1 + n_features): the change of the prediction at the row
-    ``mean``, and those of the coefficients. Single precision is enough, because changes are small.
-    """
-
-    mean: Floats
-    unit: float
-    values: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, fits: LeftOutFits, coef: Floats) -> LeftOutChanges:
-        """Return the changes that turn the coefficients, (n_targets, n_features), into the fits."""
-        left_out, at_mean, mean = fits.coefficients()
-        changes = np.concatenate([at_mean[..., None], left_out - coef], axis=-1)
-        # without a unit, the squares of small targets would underflow in single precision
-        unit = float(np.abs(changes).max()) or 1.0
-        return cls(mean, unit, (changes / unit).astype(np.float32))
-
-    def added_to(self, predictions: Floats, rows: Floats) -> Floats:
-        """Return predictions of shape (n,) + those of the whole fit, by each fit without a row."""
-        values = self.values.astype(np.float64) * self.unit
-        moved = (rows - self.mean) @ values[..., 1:].swapaxes(1, 2) + values[:, None, :, 0]
-        return np.asarray(predictions + moved.reshape(-1, *predictions.shape))
 
 
 def sizes_of(residuals: Any) -> Floats:
