@@ -1,4 +1,4 @@
-"""Kernels, compared with explicit features and with refits, and scikit-learn's own checks."""
+"""Kernels, compared with explicit features and with refits."""
 
 import pickle
 

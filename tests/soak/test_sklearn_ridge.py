@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sklearn.linear_model
 
-from estimators.ridge_adapters import NAMES
+from soak.ridge_adapters import NAMES
 
 FILE = Path(sklearn.linear_model.__file__).parent / "tests" / "test_ridge.py"
 ONE_PENALTY = "There is no list of penalties, one for each target."
