@@ -133,7 +133,7 @@ def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
         model = st.StoppedKernelRegressorCV("ridge", **options).fit(rows, response)
         assert {one.n_rows for one in model.candidates_} == {65, 130}
         assert model.score(rows, response) > 0.85
-        assert len(model.candidates_) >= 15
+        assert len(model.candidates_) >= 14
 
 
 def test_widths_go_on_where_the_best_is_the_widest():

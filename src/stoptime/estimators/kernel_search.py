@@ -1,11 +1,9 @@
 r"""The choice of a kernel and its width by the error of the best stop, with bounded work.
 
 Widths are multiples of the median distance, a factor of four apart at first. All candidates are
-compared on few rows; the better half goes on to twice as many rows, until all rows take part. There
-the neighbouring widths of the best candidate, a factor of two apart, are tried as well, and further
-ones as long as they are better. A stage therefore costs about four times the one before it, and all
-together less than twice the last one, which has a handful of candidates. Distances are computed
-once.
+compared on few rows, and the better half on twice as many, until all rows take part. On half of the
+rows, widths a factor of two apart are tried around the best one, as long as they are better; on all
+rows, the best ones of two kinds, and narrower ones. Distances are computed once.
 """
 
 from __future__ import annotations
@@ -105,8 +103,7 @@ def choose_kernel(
     kernel on some rows, or on those of the last comparison for None.
     """
     search = _Search(name, known, evaluate, sizes, verbose)
-    search.compare()
-    search.refine()
+    search.run()
     for one in search.warned:
         warn_user(str(one.message), one.category)
     ordered = sorted(search.candidates.values(), key=lambda one: (-one.n_rows, one.error))
@@ -163,38 +160,40 @@ class _Search:
             self.warned = caught
         return error
 
-    def compare(self) -> None:
-        """Try all kernels on few rows, and the better half on the next number of rows."""
+    def run(self) -> None:
+        """Try all kernels on few rows, and the better half of them on twice as many rows."""
         left: list[Radial | None] = [None] if self.with_linear else []
         left += [self.at(name, power) for name in self.names for power in COARSE]
         for place, size in enumerate(self.sizes, start=1):
-            index = None if place == len(self.sizes) else np.sort(self.known.order[:size])
+            rest = len(self.sizes) - place
+            index = np.sort(self.known.order[:size]) if rest else None
             kernels = progress(left, f"kernels on {size} rows", self.verbose)
             errors = {kernel: self.tried(kernel, index) for kernel in kernels}
-            # the last comparison costs as much as all others together: two kernels take part
-            count = 2 if place + 1 == len(self.sizes) else max((len(left) + 1) // 2, 2)
-            better = sorted(left, key=errors.__getitem__)[:count]
-            left = [kernel for kernel in left if kernel in better]
+            if rest == 1 or len(self.sizes) == 1:
+                self.refine(errors, index, (-1, 1))
+            elif rest == 0:
+                # with more rows narrower kernels are the best
+                self.refine(errors, index, (-1,))
+            ordered = sorted(errors, key=errors.__getitem__)
+            left = ordered[: max((len(left) + 1) // 2, 2)]
+            if rest == 1:
+                # the last comparison costs as much as all others: two kinds of kernels take part
+                kinds = {None if one is None else one.name: one for one in reversed(ordered)}
+                left = sorted(kinds.values(), key=errors.__getitem__)[:2]
 
-    def refine(self) -> None:
-        """Try narrower and wider kernels than the best one, each way as long as they are better.
-
-        On few rows wide kernels are the best, and with more rows narrower ones may be.
-        """
-        if self.best is None:
-            return
-        name = self.best.name
-        for step in progress((-1, 1), "neighbouring widths", self.verbose):
-            power = self.powers[self.best] + step
-            while abs(power) <= MOST_POWER and self._is_better(self.at(name, power)):
-                power += step
-
-    def _is_better(self, kernel: Radial) -> bool:
-        """Tell whether a kernel is better than all others on the rows of the last comparison."""
-        known = self.candidates.get(kernel)
-        if known is None or known.n_rows < self.sizes[-1]:
-            self.tried(kernel, None)
-        return self.best == kernel
+    def refine(
+        self, errors: dict[Radial | None, float], index: Index | None, steps: Sequence[int]
+    ) -> None:
+        """Try narrower and wider kernels than the best one, each way as long as they are better."""
+        best = min(errors, key=errors.__getitem__)
+        for step in steps:
+            while best is not None and abs(self.powers[best] + step) <= MOST_POWER:
+                kernel = self.at(best.name, self.powers[best] + step)
+                if kernel not in errors:
+                    errors[kernel] = self.tried(kernel, index)
+                if errors[kernel] >= errors[best]:
+                    break
+                best = kernel
 
 
 def stages(n_rows: int) -> list[int]:
