@@ -35,15 +35,15 @@ from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of
 from stoptime.spectrum.landmarks import (
     KERNEL_VALUES,
+    KernelProduct,
     LandmarkData,
     LandmarkFeatures,
     LandmarkRows,
     LandmarkStream,
-    NewKernelRows,
     mapped,
     sampled,
 )
-from stoptime.spectrum.new_rows import NewChunks, NewRows
+from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.spectrum.radial import ORDERS, Columns, Radial, by_scikit_learn, given, linear
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
@@ -291,11 +291,9 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _opened_rows(self, X: Any) -> NewRows:
         if kind_of(X) != "stream":
-            return NewKernelRows(self._features, self._checked(X, reset=False))
-        width = self._features.landmarks.shape[0]
-        if isinstance(X, Source):
-            return NewChunks(mapped(X, self._features.values, width))
-        return NewRows(mapped(X, self._features.values, width), in_memory=False)
+            return NewRows(KernelProduct(self._features, self._checked(X, reset=False)))
+        values = mapped(X, self._features.values, self._features.landmarks.shape[0])
+        return open_rows(values, self.dual_coef_, self._checked)
 
     def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
         if not is_device_array(X):

@@ -27,7 +27,6 @@ from stoptime.spectrum.data import RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.moments import moments
-from stoptime.spectrum.new_rows import NewRows
 from stoptime.spectrum.row_data import weights_of_tests
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
 from stoptime.spectrum.source import Block, Source
@@ -240,19 +239,17 @@ class LandmarkStream(StreamData):
         return self._spectrum.accepted()
 
 
-class NewKernelRows(NewRows):
-    """New rows whose kernel values are computed a block at a time."""
+@dataclass(frozen=True)
+class KernelProduct:
+    """Kernel values of new rows, which are multiplied with coefficients a block at a time."""
 
-    def __init__(self, features: LandmarkFeatures, X: Any) -> None:
-        super().__init__(X)
-        self.features = features
+    features: LandmarkFeatures
+    X: Any
 
-    def predicted(self, coef: Any, intercept: Any) -> Any:
-        """Return k(x, Z)α + b of all rows."""
-        height = KERNEL_VALUES // max(1, self.features.landmarks.shape[0])
-        blocks = slices(self.X.shape[0], height)
+    def __matmul__(self, coef: Any) -> Any:
+        blocks = slices(self.X.shape[0], KERNEL_VALUES // self.features.landmarks.shape[0])
         parts = [self.features.values(self.X[block]) @ coef for block in blocks]
-        return array_namespace(parts[0]).concat(parts) + intercept
+        return array_namespace(parts[0]).concat(parts)
 
 
 def mapped(stream: Any, function: Callable[[Any], Any], width: int) -> Any:
