@@ -22,42 +22,9 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.estimators.probabilities import calibrated, probabilities
-
-COPIES = (
-    "Leaving a row of weight 2 out removes both copies, but of a row that is there twice only one: "
-    "left-out decision values differ, and the probabilities with them."
-)
-
-
-def expected_failures(model):
-    """Return the checks that fail, and why."""
-    if model.method == "auto" and model.class_weight is None:
-        # The check gives folds, and data that contain every row three times. The best stop on them
-        # is least squares, which predicts a left-out row exactly by its copies at any weights.
-        return {}
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": COPIES for kind in kinds}
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedClassifier(),
-        st.StoppedClassifier("ridge", stop=1.0),
-        st.StoppedClassifierCV(),
-        st.StoppedClassifierCV("ridge", stops=[0.1, 1.0, 10.0], scoring="accuracy"),
-        st.StoppedClassifierCV("gradient-flow", cv=3, class_weight="balanced"),
-        st.StoppedKernelClassifier(),
-        st.StoppedKernelClassifierCV("ridge", stops=[0.1, 1.0, 10.0]),
-    ],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def test_copies_of_rows_let_least_squares_predict_left_out_rows_exactly(rng):
