@@ -88,17 +88,6 @@ def test_interval_shapes_and_refusals(diabetes):
         cg.predict_interval(X)
 
 
-@pytest.mark.parametrize("kind", ["jackknife+", "jackknife"])
-def test_intervals_of_many_targets_are_those_of_each(diabetes, kind, rng):
-    X, y = diabetes
-    Y = y[:, None] + 50 * rng.standard_normal((len(y), 17))
-    many = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, Y)
-    one = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, Y[:, 3])
-    np.testing.assert_allclose(
-        many.predict_interval(X[:5], kind=kind)[:, 3], one.predict_interval(X[:5], kind=kind)
-    )
-
-
 def test_left_out_predictions_are_computed_when_they_are_asked_for(diabetes, monkeypatch):
     X, y = diabetes
     expected = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, y)
@@ -184,18 +173,6 @@ def test_many_targets_never_hold_rows_by_targets_by_stops(rng):
     alone = st.StoppedRegressorCV("nesterov-flow", stops=stops).fit(X, Y[:, 7])
     np.testing.assert_allclose(model.errors_[:, 7], alone.errors_, rtol=1e-9)
     assert model.stop_[7] == alone.stop_
-
-
-def test_rows_without_weight_do_not_widen_intervals(rng):
-    X = rng.standard_normal((40, 3))
-    y = X @ np.ones(3) + 0.1 * rng.standard_normal(40)
-    spoiled = np.concatenate([y, y[:10] + 100])
-    weights = np.repeat([1.0, 0.0], [40, 10])
-    kept = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 20.0]).fit(X, y)
-    ignored = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 20.0]).fit(
-        np.vstack([X, X[:10]]), spoiled, sample_weight=weights
-    )
-    np.testing.assert_allclose(ignored.predict_interval(X), kept.predict_interval(X), rtol=1e-9)
 
 
 def test_the_discrepancy_principle_does_not_compare_methods(diabetes):

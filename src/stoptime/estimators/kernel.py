@@ -156,7 +156,9 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         self._order = order if self._tunes else None
         centred = truth_value("fit_intercept", self.fit_intercept)
         if self.n_landmarks_ is not None:
-            self.X_fit_ = rows[like(rows, np.sort(order[-count:]))]
+            landmarks = rows[like(rows, np.sort(order[-count:]))]
+            # rows that are taken from a memory map are in memory
+            self.X_fit_ = np.asarray(landmarks) if isinstance(rows, np.ndarray) else landmarks
             by_landmarks = LandmarkRows(rows, self._prepare())
             return LandmarkData.of_rows(by_landmarks, y, sample_weight, centred, self._matrix)
         self.X_fit_ = rows
