@@ -370,12 +370,14 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         if splits is None and isinstance(search.rule, LeaveOneOut):
             few = index[known.order[:MOST_LOOKED_AT]]
             blocks: Iterable[tuple[int, Any]] = [(0, rows)]
-            if more is not None:
+            looked_at = rows[known.order[:MOST_LOOKED_AT]]
+            if more is not None:  # where the rows are, because all of them take part
+                prepare = self._features.prepare
+                looked_at = prepare(X[like(X, few)])
                 height = KERNEL_VALUES // len(few)
-                blocks = ((one.start, self._on_host(X[one])) for one in slices(n, height))
+                blocks = ((one.start, prepare(X[one])) for one in slices(n, height))
             y = np.asarray(on_host(data.sample.response), np.float64)
-            sampled_rows = rows[known.order[:MOST_LOOKED_AT]]
-            warn_of_copies(few, blocks, sampled_rows, y, float(np.mean(chosen.choice.error)))
+            warn_of_copies(few, blocks, looked_at, y, float(np.mean(chosen.choice.error)))
         return chosen
 
     def _on_host(self, rows: Any) -> Any:
