@@ -34,7 +34,8 @@ coverage: setup  ## run all tests, and say which lines they do not reach; slower
 	$(PYTEST) --cov --cov-report=term
 
 soak: setup  ## try SOAK generated problems, 20000 by default, against a slow oracle: an hour or so
-	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/soak tests/estimators/test_extremes.py \
+	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/soak tests/estimators/test_checks.py \
+		tests/estimators/test_extremes.py \
 		tests/spectrum/krylov/test_matrix_free_extremes.py
 
 lint: setup  ## style and strict types, from inside and as users see them

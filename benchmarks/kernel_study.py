@@ -1,13 +1,14 @@
 """Kernels that tune themselves against what people run by default, on real tables.
 
     python -m benchmarks.kernel_tables tables.gz              # where the packages are installed
-    python -m benchmarks.kernel_study --from tables.gz --jobs 16 --repeats 5
-    python -m benchmarks.kernel_study --page                  # writes the tables of docs/kernels.md
+    python -m benchmarks.kernel_study --from tables.gz --jobs 16 --minutes 60 --out study.jsonl
+    python -m benchmarks.kernel_study --page study.jsonl      # writes the tables of docs/kernels.md
 
 Every table is cut five times into five folds. All models see the same folds, and are fitted to each
 training set with no other choice than their own: text columns become indicators and missing numbers
-medians, by the training rows; gradient boosting takes both as they are. Results are added to
-``benchmarks/results/kernel_study.json`` as soon as they are there; what is there is not run again.
+medians, by the training rows; gradient boosting takes both as they are. Every fit is one line that
+is added to the file as soon as it is there; what is there is not run again. All tables are run once
+before any is run a second time, the largest first.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import time
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import product, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -49,9 +51,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
 OURS = "stoptime"
 BOOSTING = "gradient boosting"
 LOGISTIC = "LogisticRegressionCV"
-MOST_ROWS_OF_SLOW = 2000  # beyond, models of n³ operations for each of many settings are left out
+MOST_ROWS_OF_SLOW = 3000  # beyond, models of n³ operations for each of many settings are left out
 SLOW = "KernelRidge", "SVR", "SVC"
 FOLDS = 5
+
+Key = tuple[str, str, int, int]  # table, model, repeat and fold
 
 
 def prepared(table: Table, model: BaseEstimator) -> BaseEstimator:
@@ -72,11 +76,14 @@ def boosting(table: Table, model: Callable[..., Any]) -> BaseEstimator:
     return model(categorical_features=texts or None, random_state=0)
 
 
-def light(name: str) -> BaseEstimator:
-    """Return a default model of LightGBM."""
+def light(table: Table, name: str) -> BaseEstimator:
+    """Return a default model of LightGBM that knows which columns are text."""
     import lightgbm  # noqa: PLC0415 - not needed for the page
 
-    return getattr(lightgbm, name)(random_state=0, n_jobs=1, verbose=-1)
+    count = table.numbers.shape[1]
+    texts = list(range(count, count + table.codes.shape[1]))
+    options = {"categorical_feature": texts} if texts else {}
+    return getattr(lightgbm, name)(random_state=0, n_jobs=1, verbose=-1, **options)
 
 
 def standardised_target(model: BaseEstimator) -> BaseEstimator:
@@ -85,15 +92,15 @@ def standardised_target(model: BaseEstimator) -> BaseEstimator:
 
 
 def grid_search() -> BaseEstimator:
-    """Return kernel ridge regression with a grid of penalties and widths, by five folds."""
-    grid = {"alpha": np.geomspace(1e-4, 10, 6), "gamma": np.geomspace(1e-3, 1, 7)}
-    return standardised_target(GridSearchCV(KernelRidge(kernel="rbf"), grid))
+    """Return kernel ridge regression with a grid of penalties and widths, by three folds."""
+    grid = {"alpha": np.geomspace(1e-3, 10, 5), "gamma": np.geomspace(1e-3, 1, 5)}
+    return standardised_target(GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=3))
 
 
 REGRESSORS: dict[str, Callable[[Table], BaseEstimator]] = {
     OURS: lambda table: prepared(table, st.StoppedKernelRegressorCV()),
     BOOSTING: lambda table: boosting(table, HistGradientBoostingRegressor),
-    "LightGBM": lambda _: light("LGBMRegressor"),
+    "LightGBM": lambda table: light(table, "LGBMRegressor"),
     "random forest": lambda table: prepared(table, RandomForestRegressor(random_state=0)),
     "RidgeCV": lambda table: prepared(table, RidgeCV(np.geomspace(1e-3, 1e5, 25))),
     "SVR": lambda table: prepared(table, standardised_target(SVR())),
@@ -105,61 +112,100 @@ LOGISTIC_OPTIONS = {"Cs": 10, "scoring": "neg_log_loss", "max_iter": 2000}
 CLASSIFIERS: dict[str, Callable[[Table], BaseEstimator]] = {
     OURS: lambda table: prepared(table, st.StoppedKernelClassifierCV()),
     BOOSTING: lambda table: boosting(table, HistGradientBoostingClassifier),
-    "LightGBM": lambda _: light("LGBMClassifier"),
+    "LightGBM": lambda table: light(table, "LGBMClassifier"),
     "random forest": lambda table: prepared(table, RandomForestClassifier(random_state=0)),
     LOGISTIC: lambda table: prepared(table, LogisticRegressionCV(**LOGISTIC_OPTIONS)),
     "SVC": lambda table: prepared(table, SVC(probability=True, random_state=0)),
 }
 
 
-def measured(table: Table, name: str, repeat: int) -> dict[str, list[float]]:
-    """Return the error and the seconds of a model in every fold of one repeat."""
+class Task(NamedTuple):
+    """A model, and the training rows to which it is fitted."""
+
+    table: Table
+    model: str
+    repeat: int
+    fold: int
+
+    @property
+    def key(self) -> Key:
+        """What tells it apart from others."""
+        return self.table.name, self.model, self.repeat, self.fold
+
+
+def measured(task: Task) -> dict[str, Any]:
+    """Return the error and the seconds of a model in one fold, with what describes its table."""
+    table = task.table
     models = CLASSIFIERS if table.is_classes else REGRESSORS
     splitter = StratifiedKFold if table.is_classes else KFold
     X = table.columns
     y = table.y
-    errors = []
-    seconds = []
+    folds = splitter(FOLDS, shuffle=True, random_state=task.repeat)
+    train, test = list(folds.split(X, y))[task.fold]
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        folds = splitter(FOLDS, shuffle=True, random_state=repeat)
-        for train, test in folds.split(X, y):
-            begin = time.perf_counter()
-            model = models[name](table).fit(X[train], y[train])
-            seconds.append(time.perf_counter() - begin)
-            if table.is_classes:
-                chances = model.predict_proba(X[test])
-                errors.append(float(log_loss(y[test], chances, labels=np.unique(y))))
-            else:
-                errors.append(float(np.mean((model.predict(X[test]) - y[test]) ** 2)))
-    return {"errors": errors, "seconds": seconds}
+        begin = time.perf_counter()
+        model = models[task.model](table).fit(X[train], y[train])
+        seconds = time.perf_counter() - begin
+        if table.is_classes:
+            error = log_loss(y[test], model.predict_proba(X[test]), labels=np.unique(y))
+        else:
+            error = np.mean((model.predict(X[test]) - y[test]) ** 2)
+    result = dict(zip(("table", "model", "repeat", "fold"), task.key, strict=True))
+    classes = int(y.max()) + 1 if table.is_classes else 0
+    described = {"rows": table.n_rows, "columns": X.shape[1], "classes": classes}
+    return result | described | {"error": float(error), "seconds": seconds}
 
 
-def run(tables: list[Table], names: list[str], repeats: int, jobs: int, path: Path) -> None:
-    """Measure all models on all tables, small ones first, and store each result at once."""
-    found = json.loads(path.read_text()) if path.exists() else {}
+def all_tasks(tables: list[Table], names: list[str], repeats: int) -> list[Task]:
+    """Return what is to be run: every table once, the largest first, and then again."""
     tasks = []
-    for table in sorted(tables, key=lambda one: one.n_rows):
-        entry = found.setdefault(table.name, {"models": {}})
-        entry |= {"rows": table.n_rows, "columns": int(table.columns.shape[1])}
-        entry["classes"] = int(table.y.max()) + 1 if table.is_classes else 0
+    for table in sorted(tables, key=lambda one: -one.n_rows):
         for name in CLASSIFIERS if table.is_classes else REGRESSORS:
             slow = name in SLOW and table.n_rows > MOST_ROWS_OF_SLOW
             missing = name == "LightGBM" and find_spec("lightgbm") is None
             if not slow and not missing and (not names or name in names):
-                known = entry["models"].setdefault(name, {})
-                tasks += [(table, name, one) for one in range(repeats) if str(one) not in known]
-    results = Parallel(jobs, return_as="generator_unordered")(
-        delayed(_named)(*task) for task in tasks
-    )
-    for done, (table, name, repeat, result) in enumerate(results, start=1):
-        found[table]["models"][name][str(repeat)] = result
-        path.write_text(json.dumps(found, separators=(",", ":")) + "\n")
-        print(f"{done}/{len(tasks)} {table}: {name} {sum(result['seconds']):.1f} s", flush=True)
+                folds = product(range(repeats), range(FOLDS))
+                tasks += [Task(table, name, repeat, fold) for repeat, fold in folds]
+    return sorted(tasks, key=lambda one: one.repeat)
 
 
-def _named(table: Table, name: str, repeat: int) -> tuple[str, str, int, dict[str, Any]]:
-    return table.name, name, repeat, measured(table, name, repeat)
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """Return the results of a file, without a last line that was cut off."""
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [json.loads(one) for one in lines]
+
+
+def run(tasks: list[Task], jobs: int, minutes: float, path: Path) -> None:
+    """Measure what is not in the file yet, and add each result at once; start none too late."""
+    known = {(one["table"], one["model"], one["repeat"], one["fold"]) for one in lines_of(path)}
+    left = [one for one in tasks if one.key not in known]
+    end = time.monotonic() + 60 * minutes
+    in_time = takewhile(lambda _: time.monotonic() < end, left)
+    # as many tasks as processes at once, so that none waits when time is up
+    pool = Parallel(jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
+    with path.open("a") as file:
+        for done, one in enumerate(pool(delayed(measured)(task) for task in in_time), start=1):
+            file.write(json.dumps(one, separators=(",", ":")) + "\n")
+            file.flush()
+            print(f"{done}/{len(left)} {one['table']}: {one['model']} {one['seconds']:.1f} s")
+
+
+def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the results by table, model and repeat; a repeat counts if all its folds are there."""
+    found: dict[str, Any] = {}
+    for one in sorted(lines, key=lambda line: (line["rows"], line["repeat"], line["fold"])):
+        described = {name: one[name] for name in ("rows", "columns", "classes")}
+        models = found.setdefault(one["table"], described | {"models": {}})["models"]
+        repeats = models.setdefault(one["model"], {})
+        entry = repeats.setdefault(str(one["repeat"]), {"errors": [], "seconds": []})
+        entry["errors"].append(float(f"{one['error']:.6g}"))
+        entry["seconds"].append(float(f"{one['seconds']:.3g}"))
+    for table in found.values():
+        for name, repeats in table["models"].items():
+            full = {at: one for at, one in repeats.items() if len(one["errors"]) == FOLDS}
+            table["models"][name] = full
+    return found
 
 
 def pair(entry: dict[str, Any], name: str, peer: str) -> tuple[np.ndarray, np.ndarray]:
@@ -253,9 +299,8 @@ def _mean_losses(entries: dict[str, Any], models: list[str]) -> str:
     return ", ".join(f"{one} {mean:.3f}" for one, mean in zip(known, means, strict=True))
 
 
-def page(path: Path) -> None:
+def page(found: dict[str, Any]) -> None:
     """Write the results into the page, between its markers."""
-    found = json.loads(path.read_text())
     text = PAGE.read_text(encoding="utf-8")
     for name, classes in (("regression", False), ("classes", True)):
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
@@ -268,23 +313,27 @@ def main() -> None:
     """Run the study, or write its page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--from", dest="source", type=Path, help="a file of tables")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=Path("kernel_study.jsonl"))
     parser.add_argument("--tables", default="", help="names, with commas; all by default")
     parser.add_argument("--models", default="", help="names, with commas; all by default")
     parser.add_argument("--most-rows", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="none is started later")
+    parser.add_argument("--page", type=Path, help="a file of results to store and publish")
     options = parser.parse_args()
     if options.page:
-        page(options.out)
+        found = gathered(lines_of(options.page))
+        RESULTS.write_text(json.dumps(found, separators=(",", ":")) + "\n")
+        page(found)
         return
     tables = saved(options.source) if options.source else all_tables()
     wanted = [name for name in options.tables.split(",") if name]
     chosen = [one for one in tables if not wanted or one.name in wanted]
     chosen = [one for one in chosen if one.n_rows <= options.most_rows]
     names = [name for name in options.models.split(",") if name]
-    run(chosen, names, options.repeats, options.jobs, options.out)
+    tasks = all_tasks(chosen, names, options.repeats)
+    run(tasks, options.jobs, options.minutes, options.out)
 
 
 if __name__ == "__main__":

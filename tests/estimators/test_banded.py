@@ -12,7 +12,6 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.spectrum.kinds import sample_of
@@ -217,14 +216,6 @@ def test_units_of_the_bands_do_not_matter():
     same = st.BandedRegressorCV(**options).fit(X * units, y[:, 0])
     assert abs(same.best_score_ / model.best_score_ - 1) < 1e-3
     np.testing.assert_allclose(same.predict(X * units), model.predict(X), atol=0.02)
-
-
-@parametrize_with_checks(
-    [st.BandedRegressorCV({"first": slice(0, 1), "rest": slice(1, None)}, n_draws=1, n_starts=1)]
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def test_near_interpolation_no_target_is_fitted_by_luck():

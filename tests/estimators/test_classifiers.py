@@ -5,10 +5,10 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
@@ -22,42 +22,9 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.estimators.probabilities import calibrated, probabilities
-
-COPIES = (
-    "Leaving a row of weight 2 out removes both copies, but of a row that is there twice only one: "
-    "left-out decision values differ, and the probabilities with them."
-)
-
-
-def expected_failures(model):
-    """Return the checks that fail, and why."""
-    if model.method == "auto" and model.class_weight is None:
-        # The check gives folds, and data that contain every row three times. The best stop on them
-        # is least squares, which predicts a left-out row exactly by its copies at any weights.
-        return {}
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": COPIES for kind in kinds}
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedClassifier(),
-        st.StoppedClassifier("ridge", stop=1.0),
-        st.StoppedClassifierCV(),
-        st.StoppedClassifierCV("ridge", stops=[0.1, 1.0, 10.0], scoring="accuracy"),
-        st.StoppedClassifierCV("gradient-flow", cv=3, class_weight="balanced"),
-        st.StoppedKernelClassifier(),
-        st.StoppedKernelClassifierCV("ridge", stops=[0.1, 1.0, 10.0]),
-    ],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def test_copies_of_rows_let_least_squares_predict_left_out_rows_exactly(rng):
@@ -132,19 +99,6 @@ def test_two_classes_have_the_sigmoid_of_platt(rng):
     # zero is an even chance
     chances = expit(model.slope_ * model.decision_function(X))
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], chances, rtol=1e-9)
-
-
-def test_more_classes_have_the_best_temperature():
-    X, y = standardised(load_iris)
-    model = st.StoppedClassifierCV(stops=20).fit(X, y)
-    values = model.left_out_decisions_
-    share = np.where(np.arange(3) == y[:, None], 51 / 52, 1 / 104)  # Platt's, for 50 rows each
-
-    def loss(slope):
-        return -(share * log_softmax(slope * values, axis=1)).sum()
-
-    slopes = model.slope_ * np.array([0.99, 1.0, 1.01])
-    assert np.argmin([loss(slope) for slope in slopes]) == 1
 
 
 def test_values_without_information_give_the_odds_of_the_classes(rng):
@@ -225,14 +179,6 @@ def test_many_classes_have_probabilities_too(rng):
     np.testing.assert_allclose(same.predict_proba(rows), model.predict_proba(X), rtol=1e-6)
 
 
-def test_large_sparse_data_have_no_probabilities(rng):
-    rows = sparse.random_array((1100, 1200), density=0.01, rng=rng, format="csr")
-    model = st.StoppedClassifierCV("ridge", stops=5, rule="path-gcv")
-    model.fit(rows, rng.integers(0, 3, 1100))
-    with pytest.raises(ValueError, match="Probabilities need decision values of left-out rows"):
-        model.predict_proba(rows)
-
-
 SCORERS = ["accuracy", "roc_auc", "f1", "neg_log_loss", "neg_brier_score"]
 
 
@@ -299,14 +245,6 @@ def test_refusals(rng):
         st.StoppedClassifierCV().fit(X, None)
     with pytest.raises(ValueError, match="Unknown label type"):
         st.StoppedClassifierCV().fit(X, X[:, 0])
-
-
-def test_digits_are_recognised():
-    X, y = load_digits(return_X_y=True)
-    train, new, labels, truth = train_test_split(X / 16, y, random_state=0)
-    model = st.StoppedClassifierCV("ridge").fit(train, labels)
-    assert model.score(new, truth) > 0.92
-    assert log_loss(truth, model.predict_proba(new)) < 0.4
 
 
 def test_classifiers_take_a_penalty_matrix():

@@ -157,15 +157,6 @@ def test_batches_are_forgotten_by_fit_and_kept_by_a_pickle():
     np.testing.assert_allclose(begun.coef_, only.coef_, rtol=1e-9)
 
 
-def test_batches_of_one_row_and_of_several_targets():
-    Y = np.c_[y, -2 * y]
-    model = st.StoppedRegressor(stop=2.0, fit_intercept=False)
-    for row in range(12):
-        model.partial_fit(X[row : row + 1], Y[row : row + 1])
-    whole = st.StoppedRegressor(stop=2.0, fit_intercept=False).fit(X[:12], Y[:12])
-    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-9)
-
-
 def test_batches_that_do_not_fit():
     frame = pd.DataFrame(X[:50]).rename(columns="x{}".format)
     model = st.StoppedRegressor().partial_fit(frame, y[:50])
@@ -287,19 +278,6 @@ def test_truth_values_that_are_none(value):
     with pytest.raises(TypeError, match="prefer_simple must be True or False"):
         st.StoppedRegressorCV(prefer_simple=value).fit(X, y)
     assert st.decompose(X, y, fit_intercept=np.bool_(False)).fit_intercept is False
-
-
-@pytest.mark.parametrize("given", ["Accelerated-flow", "AcceleratedFlow", "accelerated_flow"])
-def test_the_name_of_a_class_is_understood_as_the_method_that_was_meant(given):
-    with pytest.raises(ValueError, match=r'did you mean "accelerated-flow"\?'):
-        st.get_method(given)
-
-
-@pytest.mark.parametrize("gamma", ["scale", -1.0, np.nan])
-def test_a_gamma_that_no_kernel_has_is_refused(gamma):
-    X = np.arange(6.0)[:, None]
-    with pytest.raises(ValueError, match="gamma must be"):
-        st.StoppedKernelRegressorCV(kernel="rbf", gamma=gamma).fit(X, X[:, 0])
 
 
 def test_a_model_that_cannot_be_written_is_told_by_the_name_that_was_given(tmp_path):

@@ -6,30 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
 from stoptime.left_out import predictions
 from stoptime.stopping.rule import TIE
 from stoptime.support import progress as progress_module
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedRegressorCV(),
-        st.StoppedRegressorCV("ridge", per_target=True),
-        st.StoppedRegressorCV("gradient-flow", rule="path-gcv", fit_intercept=False),
-        st.StoppedRegressorCV(st.AcceleratedFlow(5), stops=[0.1, 1.0, 10.0, np.inf]),
-    ]
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def test_ridge_agrees_with_ridgecv(diabetes):
@@ -76,7 +58,7 @@ def test_intervals_cover_what_they_promise(kind):
     rng = np.random.default_rng(11)
     draw = rng.standard_normal if kind == "gaussian" else (lambda size: rng.standard_t(3, size))
     inside = {0.8: [], 0.9: []}
-    for _ in range(150):
+    for _ in range(60):
         X = rng.standard_normal((150, 20))
         beta = rng.standard_normal(20) / 3
         model = st.StoppedRegressorCV().fit(X, X @ beta + draw(150))
@@ -106,17 +88,6 @@ def test_interval_shapes_and_refusals(diabetes):
         cg.predict_interval(X)
 
 
-@pytest.mark.parametrize("kind", ["jackknife+", "jackknife"])
-def test_intervals_of_many_targets_are_those_of_each(diabetes, kind, rng):
-    X, y = diabetes
-    Y = y[:, None] + 50 * rng.standard_normal((len(y), 17))
-    many = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, Y)
-    one = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, Y[:, 3])
-    np.testing.assert_allclose(
-        many.predict_interval(X[:5], kind=kind)[:, 3], one.predict_interval(X[:5], kind=kind)
-    )
-
-
 def test_left_out_predictions_are_computed_when_they_are_asked_for(diabetes, monkeypatch):
     X, y = diabetes
     expected = st.StoppedRegressorCV("ridge", stops=[20.0]).fit(X, y)
@@ -143,23 +114,6 @@ def test_hold_out_rule_refits_on_all_training_rows(diabetes):
     np.testing.assert_allclose(
         model.coef_, st.StoppedRegressor(stop=model.stop_).fit(X[:300], y[:300]).coef_
     )
-
-
-def test_pipelines_pickles_and_clones(diabetes):
-    X, y = diabetes
-    pipe = make_pipeline(StandardScaler(), st.StoppedRegressorCV(["ridge", "nesterov-flow"]))
-    assert cross_val_score(pipe, X, y, cv=4).mean() > 0.45
-    model = pickle.loads(pickle.dumps(st.StoppedRegressorCV().fit(X, y)))
-    assert model.predict(X).shape == y.shape
-    assert clone(model).get_params()["rule"] == "loo"
-
-
-def test_float32_is_kept(diabetes):
-    X, y = (a.astype(np.float32) for a in diabetes)
-    model = st.StoppedRegressorCV(stops=20).fit(X, y)
-    assert model.coef_.dtype == model.predict(X).dtype == np.float32
-    exact = st.StoppedRegressorCV(stops=20).fit(*diabetes)
-    assert model.choice_.error == pytest.approx(exact.choice_.error, rel=1e-3)
 
 
 def test_plot_shows_curve_band_and_choice(diabetes):
@@ -221,33 +175,6 @@ def test_many_targets_never_hold_rows_by_targets_by_stops(rng):
     assert model.stop_[7] == alone.stop_
 
 
-def test_rows_without_weight_do_not_widen_intervals(rng):
-    X = rng.standard_normal((40, 3))
-    y = X @ np.ones(3) + 0.1 * rng.standard_normal(40)
-    spoiled = np.concatenate([y, y[:10] + 100])
-    weights = np.repeat([1.0, 0.0], [40, 10])
-    kept = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 20.0]).fit(X, y)
-    ignored = st.StoppedRegressorCV("nesterov-flow", stops=[1.0, 20.0]).fit(
-        np.vstack([X, X[:10]]), spoiled, sample_weight=weights
-    )
-    np.testing.assert_allclose(ignored.predict_interval(X), kept.predict_interval(X), rtol=1e-9)
-
-
 def test_the_discrepancy_principle_does_not_compare_methods(diabetes):
     with pytest.raises(ValueError, match="cannot compare methods"):
         st.StoppedRegressorCV(["ridge", "nesterov-flow"], rule="discrepancy").fit(*diabetes)
-
-
-def test_every_method_can_be_plotted(diabetes):
-    for method in (st.HeavyBallFlow(50.0), st.HeavyBallFlow(), st.AcceleratedFlow(1.0)):
-        assert (
-            st.StoppedRegressorCV(method, rule="path-gcv").fit(*diabetes).plot().get_xlabel()
-            == "stop"
-        )
-
-
-def test_constant_columns_with_many_targets():
-    model = st.StoppedRegressorCV().fit(
-        np.ones((20, 1)), np.random.default_rng(0).standard_normal((20, 20))
-    )
-    np.testing.assert_array_equal(model.coef_, 0)

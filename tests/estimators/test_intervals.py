@@ -27,7 +27,7 @@ def ends_by_refits(model, X, y, new, weights, confidence):
     return np.stack([low[n - place], high[place - 1]], axis=-1)
 
 
-@pytest.mark.parametrize("method", ["ridge", "gradient-flow", "nesterov-flow", "nesterov"])
+@pytest.mark.parametrize("method", ["nesterov-flow", "nesterov"])
 @pytest.mark.parametrize("shape", [(30, 5), (20, 30)])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -94,11 +94,8 @@ def containers(X, y, weights):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("by_bisection", [False, True])
-def test_cv_plus_is_that_of_refits_for_data_of_any_kind(weighted, by_bisection, monkeypatch, rng):
+def test_cv_plus_is_that_of_refits_for_data_of_any_kind(weighted, rng):
     X, y, weights, new = problem(rng, 30, 4, weighted)
-    if by_bisection:
-        monkeypatch.setattr(refits, "PREDICTIONS_AT_ONCE", 0)
     splits = list(KFold(4).split(X))
     for data in containers(X, y, weights):
         model = st.StoppedRegressorCV("nesterov-flow", stops=[0.5, 1.0, 2.0], cv=KFold(4)).fit(

@@ -1,6 +1,4 @@
-"""Kernels, compared with explicit features and with refits, and scikit-learn's own checks."""
-
-import pickle
+"""Kernels, compared with explicit features and with refits."""
 
 import numpy as np
 import pytest
@@ -9,8 +7,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, pairwise_kernels, rbf_kernel
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.model_selection import KFold, cross_val_score
 
 import stoptime as st
 from stoptime.spectrum.radial import Radial
@@ -27,30 +24,6 @@ def data(rng):
 @pytest.fixture
 def weights(rng):
     return rng.uniform(0.3, 2, 40)
-
-
-def refused(estimator):
-    """Name the check that rounds a kernel matrix to whole numbers, which makes it indefinite."""
-    rounded = "rounded to whole numbers, the kernel is not positive semi-definite"
-    return {"check_estimators_dtypes": rounded} if estimator.kernel == "precomputed" else {}
-
-
-@parametrize_with_checks(
-    [
-        st.StoppedKernelRegressor(),
-        st.StoppedKernelRegressor("ridge", kernel="precomputed"),
-        st.StoppedKernelRegressor("gradient-descent", stop=20, kernel="poly", fit_intercept=False),
-        st.StoppedKernelRegressorCV(stops=20),
-        st.StoppedKernelRegressorCV(
-            "gradient-flow", rule="path-gcv", kernel="laplacian", fit_intercept=False
-        ),
-        st.StoppedKernelRegressorCV("ridge", stops=[1.0, 10.0], kernel="precomputed"),
-    ],
-    expected_failed_checks=refused,
-)
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 def features(X):
@@ -307,23 +280,6 @@ def test_every_method_fits_a_kernel(data, rng, method):
     assert model.degrees_of_freedom_ < 35
 
 
-def test_pickling_cloning_searching_and_tables(data):
-    import pandas as pd
-
-    X, y = data
-    table = pd.DataFrame(X, columns=["a", "b"])
-    model = st.StoppedKernelRegressorCV(stops=20, kernel="rbf", gamma=0.3).fit(table, y)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(table), model.predict(table))
-    assert clone(model).get_params() == model.get_params()
-    search = GridSearchCV(
-        st.StoppedKernelRegressor(stop=30.0), {"gamma": [0.01, 0.5, 50.0]}, cv=4
-    ).fit(X, y)
-    assert search.best_params_ == {"gamma": 0.5}
-    assert model.plot().get_xlabel() == "stop"
-
-
 @pytest.mark.parametrize("model", [st.StoppedKernelRegressor(), st.StoppedKernelRegressorCV()])
 def test_refusals(data, model):
     X, y = data
@@ -355,16 +311,9 @@ def test_centring_makes_a_distance_a_kernel(data):
         model.set_params(fit_intercept=False).fit(distance, y)
 
 
-@pytest.mark.parametrize(
-    "estimator", [st.StoppedKernelRegressor(), st.StoppedKernelRegressorCV(rule="path-gcv")]
-)
-def test_rows_that_pass_by_once_have_no_kernel(estimator, data):
-    for streamed in (st.Chunks.of(*data), st.Statistics.of(*data)):
-        with pytest.raises(TypeError, match="rows in memory"):
-            clone(estimator).fit(streamed)
-    fitted = clone(estimator).fit(*data)
-    with pytest.raises(TypeError, match="rows in memory"):
-        fitted.predict(st.Chunks.of(data[0]))
+def test_statistics_have_no_kernel(data):
+    with pytest.raises(TypeError, match="drawn from rows"):
+        st.StoppedKernelRegressor().fit(st.Statistics.of(*data))
 
 
 @pytest.mark.parametrize("kernel", ["additive_chi2", "chi2", "cosine", "laplacian", "polynomial"])

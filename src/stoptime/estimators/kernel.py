@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
 from stoptime.estimators.kernel_search import (
@@ -33,23 +32,27 @@ from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES, array_options, checked_device
+from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of
 from stoptime.spectrum.landmarks import (
     KERNEL_VALUES,
+    KernelProduct,
     LandmarkData,
     LandmarkFeatures,
     LandmarkRows,
-    drawn,
-    predicted,
+    LandmarkStream,
+    mapped,
+    sampled,
 )
-from stoptime.spectrum.radial import ORDERS, Columns, Radial, linear
+from stoptime.spectrum.new_rows import NewRows, open_rows
+from stoptime.spectrum.radial import ORDERS, Columns, Radial, by_scikit_learn, given, linear
 from stoptime.spectrum.rows import sample_sizes
+from stoptime.spectrum.source import Source
+from stoptime.spectrum.sources import as_stream
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import (
-    Array,
     Floats,
     array_namespace,
     as_dtype,
@@ -58,7 +61,7 @@ from stoptime.support.arrays import (
     on_host,
     slices,
 )
-from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.checks import is_whole, nonnegative, truth_value
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -85,104 +88,109 @@ class _WithKernel(BaseEstimator):
         "n_landmarks",
         "rng",
     )
+    # what a fit finds of the kernel
+    _kernel_found: ClassVar[tuple[str, ...]] = (
+        "kernel_",
+        "gamma_",
+        "scale_",
+        "centre_",
+        "candidates_",
+        "n_landmarks_",
+        "X_fit_",
+    )
 
     def _set_kernel(self, *values: Any) -> None:
         for name, value in zip(self._kernel_parameters, values, strict=True):
             setattr(self, name, value)
 
+    def _kernel_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._kernel_parameters}
+
+    def _is(self, *names: str) -> bool:
+        """Whether the kernel is one of these names."""
+        return isinstance(self.kernel, str) and self.kernel in names
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        is_precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = is_precomputed
-        tags.input_tags.sparse = not is_precomputed
+        tags.input_tags.pairwise = self._is("precomputed")
+        tags.input_tags.sparse = not self._is("precomputed")
         return tags
 
 
-@dataclass(frozen=True)
-class _Training:
-    """Host rows on which a kernel is chosen, as kernels see them, with their response and weights.
-
-    With landmarks these are some of all rows, with the numbers ``index``, and the best kernels are
-    compared with the landmarks on ``more`` rows.
-    """
-
-    rows: Any
-    y: Array
-    weights: Floats | None
-    fit_intercept: bool
-    known: Distances
-    index: Index
-    more: Index | None
-
-    def numbers(self, index: Index | None) -> Index:
-        """Return the numbers of some of these rows among all rows."""
-        return self.index if index is None else self.index[index]
-
-    def data(
-        self, kernel: Radial | None, index: Index | None, prepare: Callable[[Any], Any]
-    ) -> KernelData:
-        """Return the kernel matrix of some of these rows, or all; new rows are prepared first."""
-        some: Any = slice(None) if index is None else index
-        weights = None if self.weights is None else self.weights[some]
-        matrix = self.known.kernel_matrix(kernel, index)
-        values = partial(_to_new_rows, kernel or linear, prepare, self.rows[some])
-        return KernelData.of(matrix, self.y[some], weights, self.fit_intercept, values)
-
-
 class _KernelRegressor(_WithKernel, LinearRegressor):
-    """Predictions from ``dual_coef_``, ``intercept_`` and the training rows."""
+    """Predictions from ``dual_coef_``, ``intercept_`` and the training rows or landmarks."""
 
     dual_coef_: Any
     X_fit_: Any
-    _streams = False
+    _has_columns = False
 
     def predict(self, X: ArrayLike) -> Floats:
-        r"""Return predictions of shape (n,) or (n, n_targets).
+        r"""Return predictions of shape (n,) or (n, n_targets), lazy if X is a Dask collection.
 
         .. math:: f(x) = \sum_i \alpha_i k(x_i, x) + b
 
         X are new rows; for ``kernel="precomputed"``, the kernel between them and the training rows.
         """
-        check_is_fitted(self)
-        rows = self._checked(X, reset=False)
-        fitted = predicted(self._features, rows, self.dual_coef_) + self.intercept_
-        return as_dtype(fitted, self.X_fit_.dtype)  # type: ignore[no-any-return]
+        return as_dtype(super().predict(X), self.X_fit_.dtype)  # type: ignore[no-any-return]
+
+    def _factors(self) -> Any:
+        return self.dual_coef_
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        self.__dict__.pop("_training", None)  # of an earlier fit that failed
         self._check_kernel()
+        if kind_of(X) == "stream":
+            return self._opened_stream(as_stream(X, y, sample_weight))
         rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
         n = rows.shape[0]
+        weights = sample_sizes(sample_weight, n)[0]
         self.kernel_ = self.kernel
         self.gamma_ = None if isinstance(self.gamma, str) else self.gamma
         self.candidates_: tuple[KernelCandidate, ...] = ()
-        weights = sample_sizes(sample_weight, n)[0]
         columns = self._columns_of(rows, weights)
         self.centre_, self.scale_ = columns.centre, columns.scale
-        centred = truth_value("fit_intercept", self.fit_intercept)
         count = self._landmark_count(n, rows)
         self.n_landmarks_ = None if count == n else count
         present = np.arange(n) if weights is None else np.flatnonzero(weights)
-        rng = np.random.default_rng(0 if self.rng is None else self.rng)
-        if self._tunes:
-            self._training = self._training_rows(
-                rows, y, weights, columns, rng.permutation(present)
-            )
+        # kernels are compared on the first of these rows, and landmarks are the last ones
+        order = np.random.default_rng(0 if self.rng is None else self.rng).permutation(present)
+        self._order = order if self._tunes else None
+        centred = truth_value("fit_intercept", self.fit_intercept)
         if self.n_landmarks_ is not None:
-            self.X_fit_ = drawn(rows, count, present, rng)
-            features = self._features_of(columns, columns(self.X_fit_))
-            by_landmarks = LandmarkRows(rows, features)
-            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
+            landmarks = rows[like(rows, np.sort(order[-count:]))]
+            # rows that are taken from a memory map are in memory
+            self.X_fit_ = np.asarray(landmarks) if isinstance(rows, np.ndarray) else landmarks
+            by_landmarks = LandmarkRows(rows, self._prepare())
+            return LandmarkData.of_rows(by_landmarks, y, sample_weight, centred, self._matrix)
         self.X_fit_ = rows
-        # in double precision, because large α cancel in predictions
-        prepared = columns(rows)
-        features = self._features_of(columns, prepared)
-        # the linear kernel stands for the data until a kernel is chosen
-        matrix = (
-            features.kernel(prepared, prepared) if not self._tunes else linear(prepared, prepared)
-        )
+        features = self._prepare()
+        # the linear kernel stands for the data until a kernel is chosen; in double precision,
+        # because large coefficients cancel in predictions
+        matrix = features.kernel(features.landmarks, features.landmarks)
         response = np.asarray(y, np.float64)
         return KernelData.of(matrix, response, sample_weight, centred, self._matrix)
+
+    def _opened_stream(self, source: Any) -> Data:
+        """Choose kernel and landmarks on a sample of streamed rows, and return their features."""
+        if not isinstance(source, Source) or self._is("precomputed"):
+            raise TypeError("Landmarks are drawn from rows: give chunks or a Dask collection.")
+        most = MANY_LANDMARKS if self.n_landmarks is None else int(self.n_landmarks)
+        rng = np.random.default_rng(0 if self.rng is None else self.rng)
+        sample = sampled(source, max(ROWS_PER_LANDMARK * most, MOST_EXACT), rng)
+        options = self._kernel_options() | {"n_landmarks": min(most, len(sample.X)), "rng": rng}
+        model = StoppedKernelRegressorCV(fit_intercept=self.fit_intercept, **options)
+        if self._tunes:
+            model.fit(*sample)
+        else:
+            model._opened(*sample)
+        for name in (*self._kernel_found, "n_features_in_"):
+            setattr(self, name, getattr(model, name))
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        features = self._prepare()
+        self.n_landmarks_ = features.landmarks.shape[0]
+        stream = mapped(source, features, self.n_landmarks_)
+        return LandmarkStream(stream, truth_value("fit_intercept", self.fit_intercept))
 
     def _check_kernel(self) -> None:
         known = {"auto", "precomputed", *ORDERS, *PAIRWISE_KERNEL_FUNCTIONS}
@@ -198,19 +206,18 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 "gamma means something else for every kernel: name the kernel, for example "
                 'kernel="rbf", or leave gamma="auto".'
             )
-        if not isinstance(self.standardise, bool | np.bool_) and self.standardise != "auto":
+        if self.standardise not in (True, False, "auto"):
             raise ValueError(
                 f'standardise must be True, False or "auto"; got {self.standardise!r}.'
             )
-        if self._is("precomputed"):
-            if self.standardise is True:
-                raise ValueError('kernel="precomputed" has no columns: give standardise=False.')
-            if self.n_landmarks is not None:
-                raise ValueError('kernel="precomputed" has no rows: give n_landmarks=None.')
-
-    def _is(self, *names: str) -> bool:
-        """Whether the kernel is one of these names."""
-        return isinstance(self.kernel, str) and self.kernel in names
+        count = self.n_landmarks
+        if count is not None and not (is_whole(count) and count >= 1):
+            raise ValueError(f"n_landmarks must be a positive whole number; got {count!r}.")
+        if self._is("precomputed") and (self.standardise is True or count is not None):
+            raise ValueError(
+                'kernel="precomputed" has no columns and no rows: give standardise=False and '
+                "n_landmarks=None."
+            )
 
     @property
     def _tunes(self) -> bool:
@@ -228,19 +235,9 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         """Return the number of landmarks, or that of the rows for the kernel matrix of all rows."""
         if self._is("precomputed"):
             return n
-        wanted = self.n_landmarks
-        if wanted is not None:
-            if not isinstance(wanted, Integral) or wanted < 1:
-                raise ValueError(f"n_landmarks must be a positive whole number; got {wanted!r}.")
-            count = min(int(wanted), n)
-            if count == n and is_device_array(rows):
-                return n - 1  # the kernel matrix of all rows is for the host
-            return count
-        if n <= MOST_EXACT and is_device_array(rows):
-            raise TypeError(
-                "The kernel matrix of all rows is computed on the host: give rows as an array of "
-                "NumPy, or n_landmarks, for example n_landmarks=1000."
-            )
+        if self.n_landmarks is not None:
+            # the kernel matrix of all rows is for the host
+            return min(int(self.n_landmarks), n - 1 if is_device_array(rows) else n)
         if n > MOST_EXACT:
             warn_user(
                 f"With {n} rows the kernel matrix is large: {MANY_LANDMARKS} of them, drawn at "
@@ -249,53 +246,35 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 UserWarning,
             )
             return MANY_LANDMARKS
+        if is_device_array(rows):
+            raise TypeError(
+                "The kernel matrix of all rows is computed on the host: give rows as an array of "
+                "NumPy, or n_landmarks, for example n_landmarks=1000."
+            )
         return n
 
-    def _training_rows(
-        self, rows: Any, y: Any, weights: Floats | None, columns: Columns, order: Index
-    ) -> _Training:
-        """Return the rows on which a kernel is chosen: all of them, or some if there are many."""
-        index = np.arange(rows.shape[0])
-        more = None
-        if self.n_landmarks_ is not None:
-            count = max(ROWS_PER_LANDMARK * self.n_landmarks_, MOST_EXACT)
-            more = np.sort(order[:count])
-            order = order[:MOST_COMPARED]
-            index = np.sort(order)
-            rows = rows[like(rows, index)]
-            y = y[like(y, index)]
-            weights = None if weights is None else weights[index]
-            order = np.searchsorted(index, order)
-        prepared = columns(rows)
-        prepared = prepared if sparse.issparse(prepared) else np.asarray(on_host(prepared))
-        response = np.asarray(on_host(y), np.float64)
+    def _prepare(self) -> LandmarkFeatures:
+        """Return the features of the landmarks, or of all rows, and keep them for new rows."""
+        columns = Columns(self.centre_, self.scale_)
         centred = truth_value("fit_intercept", self.fit_intercept)
-        known = Distances(prepared, weights, order)
-        return _Training(prepared, response, weights, centred, known, index, more)
-
-    def _features_of(self, columns: Columns, landmarks: Any) -> LandmarkFeatures:
-        """Return the features of landmarks, and keep them for new rows."""
-        centred = truth_value("fit_intercept", self.fit_intercept)
+        landmarks = columns(self.X_fit_)
         self._features = LandmarkFeatures(columns, self._kernel_function(), landmarks, centred)
         return self._features
 
     def _kernel_function(self) -> Callable[[Any, Any], Any]:
         """Return the kernel as a function of two sets of prepared rows."""
         name = self.kernel_
-        if isinstance(name, str) and name in ORDERS:
+        if callable(name):
+            return partial(by_scikit_learn, {"metric": name, **(self.kernel_params or {})})
+        if name in ORDERS:
             gamma = 1 / self.n_features_in_ if self.gamma_ is None else self.gamma_
             return Radial(name, float(nonnegative("gamma", gamma)))
-        if isinstance(name, str) and name in {"linear", "auto"}:
-            return linear
-        if isinstance(name, str) and name == "precomputed":
-            return _given
-        if callable(name):
-            parameters = self.kernel_params or {}
-        else:
-            parameters = {"degree": self.degree, "coef0": self.coef0}
-            if self.gamma_ is not None:  # otherwise the kernel has a default of its own
-                parameters["gamma"] = float(nonnegative("gamma", self.gamma_))
-        return partial(_by_scikit_learn, {"metric": name, "filter_params": True} | parameters)
+        if name in {"linear", "auto", "precomputed"}:
+            return given if name == "precomputed" else linear
+        parameters = {"degree": self.degree, "coef0": self.coef0}
+        if self.gamma_ is not None:  # otherwise the kernel has a default of its own
+            parameters["gamma"] = float(nonnegative("gamma", self.gamma_))
+        return partial(by_scikit_learn, {"metric": name, "filter_params": True, **parameters})
 
     def _keep(self, coef: Any, intercept: Any) -> None:
         if self.n_landmarks_ is None:
@@ -312,24 +291,26 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         exact = self.n_landmarks_ is None
         return self._features.values(rows) if exact else self._features(rows)
 
-    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
-        if is_device_array(X):
-            return self._checked_tensor(X, *y, reset=options.get("reset", True))
-        if array_options(X) is None:
-            raise TypeError(f"A kernel needs rows in memory as an array; got {type(X).__name__}.")
-        sparse = False if self._is("precomputed") else "csr"
-        options |= {"dtype": DTYPES, "accept_sparse": sparse, "accept_large_sparse": False}
-        return validate_data(self, X, *y, **options)
+    def _opened_rows(self, X: Any) -> NewRows:
+        if kind_of(X) != "stream":
+            return NewRows(KernelProduct(self._features, self._checked(X, reset=False)))
+        values = mapped(X, self._features.values, self._features.landmarks.shape[0])
+        return open_rows(values, self.dual_coef_, self._checked)
 
-    def _checked_tensor(self, X: Any, y: Any = None, *, reset: bool) -> Any:
-        """Check rows on a device, with their response if they are to be fitted."""
-        if not (self._is("auto", "linear", *ORDERS)):
+    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+        if not is_device_array(X):
+            if kind_of(X) not in {"dense", "sparse"}:
+                raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
+            accepted = False if self._is("precomputed") else "csr"
+            options |= {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
+            return validate_data(self, X, *y, **options)
+        if not self._is("auto", "linear", *ORDERS):
             raise TypeError(
                 "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
                 "or auto."
             )
-        rows, response = checked_device(X, X[:, 0] if y is None else y)
-        if reset:
+        rows, response = checked_device(X, y[0] if y else X[:, 0])
+        if options.get("reset", True):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             self.n_features_in_ = int(rows.shape[1])
         if rows.shape[1] != self.n_features_in_:
@@ -338,12 +319,12 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             )
         if not bool(array_namespace(rows).all(array_namespace(rows).isfinite(rows))):
             raise ValueError("Input X contains NaN or infinity.")
-        return rows if y is None else (rows, response)
+        return (rows, response) if y else rows
 
     def _choose_kernel(self, search: Search, splits: Any, data: Any, groups: Any) -> Chosen:
-        """Choose kernel and width, and store them."""
-        training: _Training = self.__dict__.pop("_training")
-        if len(training.y) < 2:
+        """Choose kernel and width, on all rows or on some if there are landmarks; store them."""
+        n = data.shape[0]
+        if n < 2:
             raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
         is_compared = search.rule.compares_methods
         if not (is_compared or all(isinstance(one, Filter) for one in search.methods)):
@@ -351,79 +332,66 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 f"A kernel is chosen by leave-one-out, which {search.methods[0].name} does not "
                 "have: name the kernel and give gamma a number, or give cv=5."
             )
-        sizes = stages(len(training.known.order))
-        if training.more is not None:
-            sizes.append(len(training.more))
+        order = self.__dict__.pop("_order")
+        index = np.arange(n)
+        more = None
+        rows = self._features.landmarks
+        if self.n_landmarks_ is not None:
+            more = np.sort(order[: max(ROWS_PER_LANDMARK * self.n_landmarks_, MOST_EXACT)])
+            index = np.sort(order[:MOST_COMPARED])
+            X = data.sample.X.X
+            rows = self._on_host(X[like(X, index)])
+        weights = data.sample.row_weights
+        weights = None if weights is None else weights[index]
+        known = Distances(rows, weights, np.searchsorted(index, order[: len(index)]))
 
-        def evaluate(kernel: Radial | None, index: Index | None) -> tuple[Problem, Choice]:
-            some: Any
-            if index is None and training.more is not None:
-                own = training.more
+        def evaluate(kernel: Radial | None, part: Index | None) -> tuple[Problem, Choice]:
+            if part is None and more is not None:
+                own = more
                 some = self._with_kernel(data.subset(own), kernel or linear)
             else:
-                own = training.numbers(index)
-                some = training.data(kernel, index, self._prepared)
+                own = index if part is None else index[part]
+                training = rows if part is None else rows[part]
+                values = partial(self._to_new_rows, kernel or linear, training)
+                matrix = known.kernel_matrix(kernel, part)
+                some = KernelData.of_some(matrix, data.sample.take(own), values)
             rule: Rule = search.rule if is_compared else LeaveOneOut()
             if splits is not None:
-                rule = self._rule(_restricted(splits, own, data.shape[0]))
+                rule = self._rule(_restricted(splits, own, n))
             grouping = None if groups is None else groups[own]
             return replace(search, rule=rule, verbose=False).best(some, grouping)
 
-        name = self.kernel if isinstance(self.kernel, str) else "auto"
-        chosen = choose_kernel(name, training.known, evaluate, sizes, verbose=search.verbose)
+        sizes = [*stages(len(known.order)), *([] if more is None else [len(more)])]
+        chosen = choose_kernel(self.kernel, known, evaluate, sizes, verbose=search.verbose)
         self.kernel_ = "linear" if chosen.kernel is None else chosen.kernel.name
         self.gamma_ = None if chosen.kernel is None else chosen.kernel.gamma
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.kernel or linear)
         if splits is None and isinstance(search.rule, LeaveOneOut):
-            self._look_for_copies(training, data, float(np.mean(chosen.choice.error)))
+            few = index[known.order[:MOST_LOOKED_AT]]
+            blocks: Iterable[tuple[int, Any]] = [(0, rows)]
+            looked_at = rows[known.order[:MOST_LOOKED_AT]]
+            if more is not None:  # where the rows are, because all of them take part
+                prepare = self._features.prepare
+                looked_at = prepare(X[like(X, few)])
+                height = KERNEL_VALUES // len(few)
+                blocks = ((one.start, prepare(X[one])) for one in slices(n, height))
+            y = np.asarray(on_host(data.sample.response), np.float64)
+            warn_of_copies(few, blocks, looked_at, y, float(np.mean(chosen.choice.error)))
         return chosen
 
-    def _look_for_copies(self, training: _Training, data: Any, error: float) -> None:
-        """Warn if some rows have copies among all rows that mislead leave-one-out."""
-        few = training.index[training.known.order[:MOST_LOOKED_AT]]
-        y = np.asarray(on_host(data.sample.y), np.float64)
-        if training.more is None:
-            sampled = training.rows[few]
-            warn_of_copies(few, [(0, training.rows)], sampled, y, error)
-            return
-        X = data.sample.X.X
-        prepare = self._features.prepare
-        height = KERNEL_VALUES // len(few)
-        blocks = ((one.start, prepare(X[one])) for one in slices(X.shape[0], height))
-        warn_of_copies(few, blocks, prepare(X[like(X, few)]), y, error)
-
-    def _prepared(self, X: Any) -> Any:
-        """Return new rows as kernels see them, on the host."""
-        rows = self._features.prepare(self._checked(X, reset=False))
+    def _on_host(self, rows: Any) -> Any:
+        """Return rows as kernels see them, on the host."""
+        rows = self._features.prepare(rows)
         return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
+
+    def _to_new_rows(self, kernel: Callable[[Any, Any], Any], training: Any, X: Any) -> Any:
+        """Return the kernel between new rows and some training rows."""
+        return kernel(self._on_host(self._checked(X, reset=False)), training)
 
     def _with_kernel(self, data: Any, kernel: Callable[[Any, Any], Any]) -> Any:
         """Return data with another kernel."""
         return data.with_kernel(kernel, self._features.landmarks)
-
-
-def _to_new_rows(kernel: Any, prepare: Callable[[Any], Any], training: Any, X: Any) -> Any:
-    """Return the kernel between new rows and some training rows."""
-    return kernel(prepare(X), training)
-
-
-def _given(rows: Any, others: Any) -> Any:
-    """Return a precomputed kernel: the rows are its values."""
-    del others
-    return rows
-
-
-def _by_scikit_learn(options: dict[str, Any], rows: Any, others: Any) -> Floats:
-    """Return a kernel that scikit-learn knows by name, or a function of two rows."""
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
-        values = pairwise_kernels(rows, None if others is rows else others, **options)
-    if not np.isfinite(values).all():
-        raise ValueError(
-            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
-            "StandardScaler, or choose another kernel or other parameters."
-        )
-    return np.asarray(values)
 
 
 def _restricted(splits: Any, index: Index, count: int) -> list[tuple[Index, Index]]:
@@ -449,43 +417,35 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         As in :class:`stoptime.StoppedRegressor`; the ``alpha`` of KernelRidge is n/stop for
         ``method="ridge"``, and ``stop=inf`` is the interpolant of minimum norm.
     kernel : str or callable, default="rbf"
-        A name that ``sklearn.metrics.pairwise.pairwise_kernels`` knows, "matern" (of smoothness
-        3/2), a function of two rows, or "precomputed" if X is the kernel matrix. It must be
-        positive semi-definite. "auto" is the best of linear, rbf, Laplacian and Matérn: the one
-        with the least leave-one-out error of the method, at ``stop`` or at its best stop.
+        A name of scikit-learn's ``pairwise_kernels``, "matern" (of smoothness 3/2), a function of
+        two rows, or "precomputed" if X is the kernel matrix; positive semi-definite. "auto" is the
+        best of linear, rbf, Laplacian and Matérn by leave-one-out, at ``stop`` or the best stop.
     gamma : float, "auto" or None, default=None
         The γ of the kernel; None is 1/n_features or what else scikit-learn takes. "auto" chooses it
-        for "rbf", "laplacian" and "matern", by the same error, from multiples of the median
-        distance; it is None for other kernels.
+        for "rbf", "laplacian" and "matern" by the same error, around the median distance.
     degree, coef0, kernel_params : float, and dict or None
         Parameters of the named kernels, and of a kernel given as a function, as in KernelRidge.
     standardise : bool or "auto", default="auto"
         Whether the kernel sees columns that are centred (a sparse X is not) and divided by their
-        standard deviation; "auto" where γ is chosen, so that it then is a number in these units.
+        standard deviation; "auto" where γ is chosen, which then is a number in these units.
     n_landmarks : int or None, default=None
-        Number of training rows, drawn by ``rng``, from which f is made up; the fit is still to all
-        rows, and leave-one-out is exact for it. Features are computed a block at a time and never
-        stored, from an array, a memory map or a tensor. As many as rows, or None with at most
-        5000 rows, is the kernel matrix of all rows; None with more rows is 2000. Kernels are then
-        compared on 1000 rows, and the best ones with the landmarks on 5000 rows, or four for each
-        landmark if these are more.
+        Number of training rows from which f is made up; the fit is still to all rows. As many as
+        rows, or None with at most 5000 rows, is the kernel matrix of all rows; None with more rows
+        or streamed data is 2000. Kernels are then compared on 1000 rows, and the best ones with
+        the landmarks on 5000 rows, or four for each landmark if these are more.
     rng : int, numpy.random.Generator or None, default=None
         Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 
     Attributes
     ----------
-    dual_coef_ : array of shape (n,) or (n, n_targets)
-        The α above, always in double precision, because large values cancel in predictions.
-    intercept_ : float or array of shape (n_targets,)
-        The b above, zero if not fitted.
+    dual_coef_, intercept_ : arrays of shapes (n,) or (n, n_targets), and float or (n_targets,)
+        The α above, always in double precision, because large values cancel; and b.
     X_fit_ : array or sparse matrix
         The training rows, the landmarks among them, or the kernel matrix.
-    n_landmarks_ : int or None
-        Number of landmarks, or None.
-    kernel_, gamma_ : str or callable, and float or None
-        The kernel, and its γ; None if the kernel has none or its default was taken.
+    kernel_, gamma_, n_landmarks_
+        The kernel, its γ or None for its default, and the number of landmarks or None.
     scale_, centre_ : arrays of shape (n_features,), or None
-        Standard deviations of the columns if the kernel sees them standardised, and the means.
+        Standard deviations and means of the columns if the kernel sees them standardised.
     candidates_ : tuple of KernelCandidate
         All kernels that were tried with the errors that they reached, the best one first; those
         that reached fewer rows come last.
@@ -520,7 +480,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
     def _fitted(self, data: Data) -> Self:
-        if self._tunes:
+        if self._tunes and data.rows is not None:
             stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
             search = Search(LeaveOneOut(), [get_method(self.method)], stops)
             self._choose_kernel(search, None, data, None)
@@ -586,7 +546,7 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
     def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
-        if not self._tunes:
+        if not self._tunes or data.rows is None:
             return search.best(data, groups)
         chosen = self._choose_kernel(search, splits, data, groups)
         if search.rule.compares_methods and chosen.problem.data.shape == data.shape:
@@ -594,18 +554,44 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         return search.best(self._with_kernel(data, self._features.kernel), groups)
 
 
+def kernel_content(model: Any) -> dict[str, Any]:
+    """Return kernel and rows of a fitted regressor as types that JSON has, for files of models."""
+    if callable(model.kernel_):
+        raise TypeError("A kernel that is a function cannot be saved: pickle the model.")
+    rows = model.X_fit_
+    rows = rows.toarray() if sparse.issparse(rows) else on_host(rows)
+    columns = {"centre": model.centre_, "scale": model.scale_}
+    options = {name: getattr(model, name) for name in ("degree", "coef0", "fit_intercept")}
+    options |= {"kernel": model.kernel_, "gamma": model.gamma_, "n_landmarks": model.n_landmarks_}
+    options["standardise"] = model.scale_ is not None
+    known = {key: None if v is None else on_host(v).tolist() for key, v in columns.items()}
+    return {"options": options, "rows": np.asarray(rows, np.float64).tolist(), **known}
+
+
+def kernel_values(content: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return the function of new rows that such a content describes: their kernel values."""
+    model = StoppedKernelRegressor(**content["options"])
+    model._check_kernel()
+    model.kernel_ = model.kernel
+    model.gamma_ = model.gamma
+    model.X_fit_ = np.array(content["rows"], np.float64)
+    model.n_features_in_ = model.X_fit_.shape[1]
+    for name in ("centre", "scale"):
+        value = content[name]
+        setattr(model, f"{name}_", None if value is None else np.array(value, np.float64))
+    return model._prepare().values
+
+
 class _KernelClassifier(_WithKernel, _LinearClassifier):
     """A classifier whose decision values are those of a kernel regressor."""
 
     def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
-        own = {name: getattr(self, name) for name in self._kernel_parameters}
-        return StoppedKernelRegressorCV(**options, **own)
+        return StoppedKernelRegressorCV(**options, **self._kernel_options())
 
     def _keep(self, regressor: Any) -> None:
         self.dual_coef_ = regressor.dual_coef_
-        self.X_fit_ = regressor.X_fit_
         self.intercept_ = regressor.intercept_ + self._shift
-        for name in ("kernel_", "gamma_", "scale_", "centre_", "candidates_", "n_landmarks_"):
+        for name in self._kernel_found:
             setattr(self, name, getattr(regressor, name))
 
 

@@ -1,19 +1,15 @@
 r"""The choice of a kernel and its width by the error of the best stop, with bounded work.
 
 Widths are multiples of the median distance, a factor of four apart at first. All candidates are
-compared on few rows; the better half goes on to twice as many rows, until all rows take part. There
-the neighbouring widths of the best candidate, a factor of two apart, are tried as well, and further
-ones as long as they are better. A stage therefore costs about four times the one before it, and all
-together less than twice the last one, which has a handful of candidates. Distances are computed
-once.
+compared on few rows, and the better half on twice as many, until all rows take part. On half of the
+rows, widths a factor of two apart are tried around the best one, as long as they are better; on all
+rows, the best ones of two kinds, and narrower ones. Distances are computed once.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,27 +47,20 @@ class KernelCandidate(NamedTuple):
     error: float
 
 
-@dataclass(frozen=True)
 class Distances:
     """Distances between all rows, computed when they are first needed, and kept."""
 
-    rows: Any
-    weights: Floats | None
-    order: Index  # rows of positive weight in a random order
-
-    @cached_property
-    def euclidean(self) -> Array:
-        """Euclidean distances, (n, n)."""
-        return np.asarray(distances(self.rows, self.rows, 2))
-
-    @cached_property
-    def manhattan(self) -> Array:
-        """Sums of absolute differences, (n, n)."""
-        return np.asarray(distances(self.rows, self.rows, 1))
+    def __init__(self, rows: Any, weights: Floats | None, order: Index) -> None:
+        self.rows = rows
+        self.weights = weights
+        self.order = order  # rows of positive weight in a random order
+        self._known: dict[Order, Array] = {}
 
     def among(self, order: Order, index: Index | None) -> Array:
         """Return the distances among some rows, or all."""
-        whole = self.manhattan if order == 1 else self.euclidean
+        if order not in self._known:
+            self._known[order] = np.asarray(distances(self.rows, self.rows, order))
+        whole = self._known[order]
         return whole if index is None else whole[np.ix_(index, index)]
 
     def median(self, order: Order) -> float:
@@ -91,29 +80,6 @@ class Distances:
             return np.asarray(kernel.of_distances(self.among(kernel.order, index)))
         rows = self.rows if index is None else self.rows[index]
         return np.asarray(linear(rows, rows))
-
-
-class Tried(NamedTuple):
-    """A candidate with everything that was found for it."""
-
-    kernel: Radial | None
-    size: int
-    problem: Problem
-    choice: Choice
-    caught: Sequence[warnings.WarningMessage]
-
-    @property
-    def error(self) -> float:
-        """The mean error over targets at the chosen stops."""
-        error = float(np.mean(self.choice.error))
-        return error if np.isfinite(error) else np.inf
-
-    def summary(self) -> KernelCandidate:
-        """Return what a user wants to know of it."""
-        name = "linear" if self.kernel is None else self.kernel.name
-        gamma = None if self.kernel is None else self.kernel.gamma
-        found = self.problem.tuned, self.choice.stop, self.error
-        return KernelCandidate(name, gamma, self.size, *found)
 
 
 Evaluate = Callable[["Radial | None", "Index | None"], "tuple[Problem, Choice]"]
@@ -137,19 +103,17 @@ def choose_kernel(
     kernel on some rows, or on those of the last comparison for None.
     """
     search = _Search(name, known, evaluate, sizes, verbose)
-    search.compare()
-    search.refine()
-    best = search.best
-    if best is None:
-        raise RuntimeError("no kernel was tried on the last rows")
-    for one in best.caught:
+    search.run()
+    for one in search.warned:
         warn_user(str(one.message), one.category)
-    ordered = sorted(search.summaries.values(), key=lambda one: (-one.n_rows, one.error))
-    return Chosen(best.kernel, best.problem, best.choice, tuple(ordered))
+    ordered = sorted(search.candidates.values(), key=lambda one: (-one.n_rows, one.error))
+    return Chosen(search.best, *search.found, tuple(ordered))
 
 
 class _Search:
     """Candidates by the power of two that is their width, what each reached, and the best."""
+
+    found: tuple[Problem, Choice]
 
     def __init__(
         self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], verbose: bool
@@ -161,9 +125,11 @@ class _Search:
         self.sizes = sizes
         self.verbose = verbose
         self.medians = {order: known.median(order) for order in {ORDERS[one] for one in self.names}}
-        self.powers: dict[Radial, int] = {}
-        self.summaries: dict[Radial | None, KernelCandidate] = {}
-        self.best: Tried | None = None
+        self.powers: dict[Radial | None, int] = {}
+        self.candidates: dict[Radial | None, KernelCandidate] = {}
+        self.best: Radial | None = None
+        self.least = np.inf  # the error of the best kernel
+        self.warned: list[warnings.WarningMessage] = []
 
     def at(self, name: str, power: int) -> Radial:
         """Return a kernel whose width is the median distance times a power of two."""
@@ -177,47 +143,57 @@ class _Search:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             problem, choice = self.evaluate(kernel, index)
+        mean = float(np.mean(choice.error))
+        error = mean if np.isfinite(mean) else np.inf
+        name, gamma = ("linear", None) if kernel is None else (kernel.name, kernel.gamma)
         size = self.sizes[-1] if index is None else len(index)
-        found = Tried(kernel, size, problem, choice, caught)
-        self.summaries[kernel] = found.summary()
-        if index is None:
-            # errors that are equal to rounding say nothing: the first kernel is taken
-            floor = EXACT_FIT * float(np.mean(problem.spectrum.target_power))
-            best = self.best
-            if best is None or first_up_to_ties([best.error, found.error], floor) == 1:
-                self.best = found
-        return found.error
+        reached = problem.tuned, choice.stop, error
+        self.candidates[kernel] = KernelCandidate(name, gamma, size, *reached)
+        if index is not None:
+            return error
+        # errors that are equal to rounding say nothing: the first kernel is taken
+        floor = EXACT_FIT * float(np.mean(problem.spectrum.target_power))
+        if not hasattr(self, "found") or first_up_to_ties([self.least, error], floor) == 1:
+            self.best = kernel
+            self.least = error
+            self.found = problem, choice
+            self.warned = caught
+        return error
 
-    def compare(self) -> None:
-        """Try all kernels on few rows, and the better half on the next number of rows."""
+    def run(self) -> None:
+        """Try all kernels on few rows, and the better half of them on twice as many rows."""
         left: list[Radial | None] = [None] if self.with_linear else []
         left += [self.at(name, power) for name in self.names for power in COARSE]
         for place, size in enumerate(self.sizes, start=1):
-            index = None if place == len(self.sizes) else np.sort(self.known.order[:size])
+            rest = len(self.sizes) - place
+            index = np.sort(self.known.order[:size]) if rest else None
             kernels = progress(left, f"kernels on {size} rows", self.verbose)
             errors = {kernel: self.tried(kernel, index) for kernel in kernels}
-            better = sorted(left, key=errors.__getitem__)[: max((len(left) + 1) // 2, 2)]
-            left = [kernel for kernel in left if kernel in better]
+            if rest == 1 or len(self.sizes) == 1:
+                self.refine(errors, index, (-1, 1))
+            elif rest == 0:
+                # with more rows narrower kernels are the best
+                self.refine(errors, index, (-1,))
+            ordered = sorted(errors, key=errors.__getitem__)
+            left = ordered[: max((len(left) + 1) // 2, 2)]
+            if rest == 1:
+                # the last comparison costs as much as all others: two kinds of kernels take part
+                kinds = {None if one is None else one.name: one for one in reversed(ordered)}
+                left = sorted(kinds.values(), key=errors.__getitem__)[:2]
 
-    def refine(self) -> None:
-        """Try narrower and wider kernels than the best one, each way as long as they are better.
-
-        On few rows wide kernels are the best, and with more rows narrower ones may be.
-        """
-        if self.best is None or self.best.kernel is None:
-            return
-        name = self.best.kernel.name
-        for step in progress((-1, 1), "neighbouring widths", self.verbose):
-            power = self.powers[self.best.kernel] + step
-            while abs(power) <= MOST_POWER and self._is_better(self.at(name, power)):
-                power += step
-
-    def _is_better(self, kernel: Radial) -> bool:
-        """Tell whether a kernel is better than all others on the rows of the last comparison."""
-        known = self.summaries.get(kernel)
-        if known is None or known.n_rows < self.sizes[-1]:
-            self.tried(kernel, None)
-        return self.best is not None and self.best.kernel == kernel
+    def refine(
+        self, errors: dict[Radial | None, float], index: Index | None, steps: Sequence[int]
+    ) -> None:
+        """Try narrower and wider kernels than the best one, each way as long as they are better."""
+        best = min(errors, key=errors.__getitem__)
+        for step in steps:
+            while best is not None and abs(self.powers[best] + step) <= MOST_POWER:
+                kernel = self.at(best.name, self.powers[best] + step)
+                if kernel not in errors:
+                    errors[kernel] = self.tried(kernel, index)
+                if errors[kernel] >= errors[best]:
+                    break
+                best = kernel
 
 
 def stages(n_rows: int) -> list[int]:
@@ -237,21 +213,26 @@ def warn_of_copies(
     the nearest one that is no near copy. If copies help so much that the error without them could
     be twice as large, they decide. The ``blocks`` are all rows, each with the number of its first.
     """
-    median = float(np.median(on_host(distances(sampled, sampled, 2))))
-    found = [_Nearest(len(few)), _Nearest(len(few))]
+    near = NEAR_COPY * float(np.median(on_host(distances(sampled, sampled, 2))))
+    # the nearest row of each, and the nearest one that is no near copy
+    nearest = np.full((2, len(few)), np.inf)
+    place = np.zeros((2, len(few)), np.intp)
     for first, rows in blocks:
         distance = np.asarray(on_host(distances(sampled, rows, 2)))
         own = np.flatnonzero((few >= first) & (few < first + distance.shape[1]))
         distance[own, few[own] - first] = np.inf
-        found[0].look(distance, first)
-        distance[distance < NEAR_COPY * median] = np.inf
-        found[1].look(distance, first)
-    closest, following = found
-    copied = (closest.distance < NEAR_COPY * median) & np.isfinite(following.distance)
+        for one in range(2):
+            at = distance.argmin(axis=1)
+            value = distance[np.arange(len(few)), at]
+            nearer = value < nearest[one]
+            nearest[one, nearer] = value[nearer]
+            place[one, nearer] = first + at[nearer]
+            distance[distance < near] = np.inf
+    copied = (nearest[0] < near) & np.isfinite(nearest[1])
     if not copied.any():
         return
-    by_copy = (y[few] - y[closest.place])[copied] ** 2
-    by_next = (y[few] - y[following.place])[copied] ** 2
+    by_copy = (y[few] - y[place[0]])[copied] ** 2
+    by_next = (y[few] - y[place[1]])[copied] ** 2
     # the difference of two responses has twice the variance of one
     rise = float(copied.mean()) * float((by_next - by_copy).mean()) / 2
     if rise > max(error, 0.01 * float(np.mean(np.var(y, axis=0)))):
@@ -261,19 +242,3 @@ def warn_of_copies(
             "splitter that keeps groups together, such as GroupKFold(5), and pass groups to fit.",
             StopWarning,
         )
-
-
-class _Nearest:
-    """The nearest of all rows that were seen so far, for each of a few rows."""
-
-    def __init__(self, count: int) -> None:
-        self.distance = np.full(count, np.inf)
-        self.place = np.zeros(count, np.intp)
-
-    def look(self, distance: Array, first: int) -> None:
-        """Take nearer rows from a block of distances."""
-        at = distance.argmin(axis=1)
-        value = distance[np.arange(len(at)), at]
-        nearer = value < self.distance
-        self.distance[nearer] = value[nearer]
-        self.place[nearer] = first + at[nearer]

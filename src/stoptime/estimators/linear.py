@@ -68,13 +68,9 @@ class StoppedRegressor(Incremental, LinearRegressor):
     oracle_ : Oracle or None
         The estimates that gave ``stop_``: noise, signal and penalty; None if ``stop`` was given.
     degrees_of_freedom_ : float
-        Trace of the derivative of the fit by the response; NaN for a Krylov space without random
-        probes, and for Adam and its relatives where it would take more than about a second:
-        :func:`stoptime.path` computes it.
+        Trace of the derivative of the fit by the response; NaN where it would take long.
     krylov_ : Krylov or None
         Error and number of products of a Krylov space; None if all eigenvalues were computed.
-    n_features_in_ : int
-        Number of features seen in fit.
 
     Examples
     --------
@@ -181,10 +177,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         As in :class:`StoppedRegressor`, fitted to all rows.
     stop_ : float or array of shape (n_targets,)
         The chosen stop.
-    stops_ : array of shape (n_stops,)
-        Stops at which the error was estimated.
-    errors_ : array of shape (n_stops,) or (n_stops, n_targets)
-        Estimated mean squared errors at these stops; with ``scoring``, negative scores.
+    stops_, errors_ : arrays of shapes (n_stops,), and (n_stops,) or (n_stops, n_targets)
+        Mean squared errors, or with ``scoring`` negative scores, at these stops.
     best_score_ : float or array of shape (n_targets,)
         The score at the chosen stop; without ``scoring`` the negative ``choice_.error``.
     choice_ : Choice
@@ -348,12 +342,11 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         confidence : float, default=0.9
             Probability, between 0 and 1, that an interval contains the new response.
         kind : {"jackknife+", "nested", "cv+", "jackknife"}, default="jackknife+"
-            "nested" is the jackknife+ with method and stop chosen anew without each row, by n
-            refits at the first call; use it for fewer than about 150 rows with many columns, where
-            the choice of the stop costs the jackknife+ coverage. "cv+" has the fits without each
-            fold of ``cv``, for streamed data too, which are read twice more at the first call.
-            "jackknife" is the prediction, minus and plus a quantile of :math:`|e_i|`: it needs no
-            training rows, but covers too little with nearly as many columns as rows.
+            "nested" chooses method and stop anew without each row, by n refits at the first call:
+            for fewer than about 150 rows with many columns. "cv+" has the fits without each fold
+            of ``cv``, for streamed data too, which are read twice more. "jackknife" is the
+            prediction, minus and plus a quantile of :math:`|e_i|`: it needs no training rows, but
+            covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
         if kind in KINDS:

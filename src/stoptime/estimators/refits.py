@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from stoptime.estimators.intervals import PREDICTIONS_AT_ONCE, interval_ends, needed_observations
+from stoptime.estimators.intervals import needed_observations
 from stoptime.paths import fit_at
 from stoptime.spectrum.data import Data, Fit, TestedRows, Want, rows_of
 from stoptime.stopping.rule import StopWarning
@@ -58,16 +58,9 @@ class FoldFits:
         confidence = positive_number("confidence", confidence, high=1.0)
         given = [fit.predict(rows) for fit in self.fits]
         centres = np.stack([np.asarray(on_host(one), np.float64) for one in given])
-        lengths = [len(part.weights) for part in self.left_out]
-        if sum(lengths) * centres[0].size <= PREDICTIONS_AT_ONCE:
-            everything = TestedRows.joined(self.left_out)
-            counts = everything.weights * self._unit
-            repeated = np.repeat(centres, lengths, axis=0)
-            ends = interval_ends(repeated, everything.sizes, counts, confidence)
-        else:
-            # the lower end is the upper end of the negative response
-            lower = -self._by_bisection(-centres, confidence)
-            ends = np.stack([lower, self._by_bisection(centres, confidence)], axis=-1)
+        # the lower end is the upper end of the negative response
+        lower = -self._by_bisection(-centres, confidence)
+        ends = np.stack([lower, self._by_bisection(centres, confidence)], axis=-1)
         ends = ends[:, 0] if self.fits[0].coef.ndim == 1 else ends
         return as_dtype(like(given[0], ends), given[0].dtype)
 

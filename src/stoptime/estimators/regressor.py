@@ -36,7 +36,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
     fit_intercept: bool
     penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
     _searched: Searched
-    _streams = True  # whether streamed data, which contain their own y, can be scored
+    _has_columns = True  # with a coefficient each, unlike kernels
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """Validate data, once, and store the number and the names of their columns."""
@@ -90,8 +90,11 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
             New rows.
         """
         check_is_fitted(self)
-        coef = self.coef_.swapaxes(0, -1) if self.coef_.ndim > 1 else self.coef_
-        return self._opened_rows(X).predicted(coef, self.intercept_)  # type: ignore[no-any-return]
+        return self._opened_rows(X).predicted(self._factors(), self.intercept_)  # type: ignore[no-any-return]
+
+    def _factors(self) -> Any:
+        """Return what new rows are multiplied with, a column for each target."""
+        return self.coef_.swapaxes(0, -1) if self.coef_.ndim > 1 else self.coef_
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -101,9 +104,10 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
         X is an array of shape (n, n_features), or chunks, which contain y.
         """
         check_is_fitted(self)
-        if y is None and self._streams:
+        if y is None:
             rows = self._opened_rows(X)
-            response, predicted, weights = rows.scored(self.coef_.T, self.intercept_, sample_weight)
+            found = rows.scored(self._factors(), self.intercept_, sample_weight)
+            response, predicted, weights = found
             return float(r2_score(response, predicted, sample_weight=weights))
         weight = None if sample_weight is None else on_host(sample_weight)
         return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=weight))
@@ -116,7 +120,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
         to which the model keeps a reference, are factored again.
         """
         check_is_fitted(self)
-        if not self._streams:
+        if not self._has_columns:
             raise TypeError("A kernel has no coefficients of columns to summarise.")
         if not hasattr(self, "_searched"):
             raise TypeError("Standard errors are known without a penalty on bands only.")
@@ -164,7 +168,7 @@ class Incremental(BaseEstimator):
     _seen: Statistics
     _fitted: Callable[[Data], Self]
 
-    @available_if(lambda self: self._streams)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self._has_columns)  # type: ignore[untyped-decorator]
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:

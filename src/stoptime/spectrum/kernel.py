@@ -26,7 +26,7 @@ from stoptime.spectrum.factorise import advising, assembled, without_null
 from stoptime.spectrum.kinds import sample_of
 from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
 from stoptime.spectrum.rows import ArrayRows, Sample
-from stoptime.support.arrays import EPS, Floats
+from stoptime.support.arrays import EPS, Floats, on_host
 from stoptime.support.checks import truth_value
 
 ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
@@ -101,9 +101,19 @@ class KernelData(SampleData):
             )
         return cls(sample_of(K, y, sample_weight, fit_intercept), values)
 
+    @classmethod
+    def of_some(
+        cls, K: Floats, sample: Sample, values: Callable[[Any], Floats] | None = None
+    ) -> KernelData:
+        """Return data of a kernel matrix that is known to be symmetric, on the host."""
+        shares = sample.uneven_shares
+        shares = None if shares is None else np.asarray(on_host(shares))
+        y = np.asarray(on_host(sample.y))
+        return cls(replace(sample, X=ArrayRows(K), y=y, uneven_shares=shares), values)
+
     @property
     def rows(self) -> Sample:
-        """The rows of the kernel matrix."""
+        """The sample, with the kernel matrix or features in the place of X."""
         return self.sample
 
     def with_kernel(self, kernel: Callable[[Any, Any], Any], rows: Any) -> KernelData:
@@ -111,11 +121,12 @@ class KernelData(SampleData):
         return replace(self, sample=replace(self.sample, X=ArrayRows(kernel(rows, rows))))
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
-        """Diagonalise the centred, weighted kernel matrix."""
+        """Return the spectrum, which is always complete."""
         return self._spectrum
 
     @cached_property
     def _spectrum(self) -> Spectrum:
+        """The centred, weighted kernel matrix, diagonalised."""
         sample = self.sample
         K = sample.X.matrix()
         root = np.sqrt(sample.shares)
@@ -136,18 +147,17 @@ class KernelData(SampleData):
         return assembled(sample, factors, means, sample.target_power(), "kernel", EXACT)
 
     def folds(self, splits: Splits) -> list[Fold]:
-        """Return the folds, each with the kernel between its own rows."""
+        """Return the folds, each with the kernel between its own rows, or the same landmarks."""
         return [partial(self._fold, train, test) for train, test in splits]
 
     def _fold(
         self, train: NDArray[np.intp], test: NDArray[np.intp]
     ) -> tuple[KernelData, RowsToTest]:
         K = self.sample.X.matrix()
-        rows = ArrayRows(K[np.ix_(train, train)])
         own = K[np.ix_(test, train)]
         weights = weights_of_tests(self.sample, test)
         tested = RowsToTest(own, self.sample.y[test], weights, columns=train)
-        return KernelData(replace(self.sample.take(train), X=rows)), tested
+        return KernelData.of_some(K[np.ix_(train, train)], self.sample.take(train)), tested
 
     def test(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the kernel between new rows and the training rows as a test set."""

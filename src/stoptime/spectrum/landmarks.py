@@ -2,34 +2,36 @@ r"""Kernels by landmarks: features of rows that are computed a block at a time a
 
 With m landmark rows Z, :math:`f(x) = \sum_j\alpha_jk(z_j, x) + b` is linear in the features
 
-.. math:: \phi(x) = R^Tk(Z, x), \qquad RR^T = (k(Z, Z) + \delta I)^{-1},
+.. math:: \phi(x) = R^Tk(Z, x), \qquad RR^T = (k(Z, Z) + \delta I)^{-1}.
 
-in which the penalty ‖β‖² is the norm of f in the space of the kernel; δ is so small that it only
-keeps the features accurate. R is triangular, from Cholesky's factorisation. Two passes over the
-rows, one for the second moments of the features and one that rotates them, give exact leave-one-out
-at every stop, for some 5nm² operations and an eigendecomposition of size m. Without a row, the fit
-still has that row among its landmarks if it is one of them.
+The penalty ‖β‖² is the norm of f in the space of the kernel; δ only keeps the features accurate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg, sparse
+from scipy import linalg
+from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Fold, RowsToTest, Want, checked_test
+from stoptime.spectrum.dask import DaskRows, dask_rows
+from stoptime.spectrum.data import RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
+from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.moments import moments
-from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
+from stoptime.spectrum.row_data import weights_of_tests
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
+from stoptime.spectrum.source import Block, Source
+from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.streams import StreamData
 from stoptime.support.arrays import (
     array_namespace,
     as_float64,
@@ -158,15 +160,16 @@ class LandmarkRows(Rows):
 
 
 @dataclass(frozen=True)
-class LandmarkData(SampleData):
-    """A sample with features by landmarks in the place of X."""
+class LandmarkData(KernelData):
+    """A sample with features by landmarks in the place of X.
 
-    sample: Sample
-    # returns the features of new rows
-    values: Callable[[Any], Any]
+    Two passes, one for the second moments of the features and one that rotates them, give exact
+    leave-one-out at every stop. Without a row, the fit still has it among its landmarks if it is
+    one of them.
+    """
 
     @classmethod
-    def of(
+    def of_rows(
         cls,
         rows: LandmarkRows,
         y: Any,
@@ -183,11 +186,6 @@ class LandmarkData(SampleData):
         sample = Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
         return cls(sample, values)
 
-    @property
-    def rows(self) -> Sample:
-        """The features."""
-        return self.sample
-
     def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
         """Return some of the rows."""
         every = cast("LandmarkRows", self.sample.X)
@@ -200,12 +198,9 @@ class LandmarkData(SampleData):
         features = replace(rows.features, kernel=kernel, landmarks=landmarks)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
-    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
-        """Diagonalise the second moments of the features."""
-        return self._spectrum
-
     @cached_property
     def _spectrum(self) -> Spectrum:
+        """The second moments of the features, diagonalised."""
         sample = self.sample
         weights = sample.row_weights
         found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
@@ -219,13 +214,9 @@ class LandmarkData(SampleData):
         means = m.feature_mean, m.target_mean
         return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
 
-    def folds(self, splits: Splits) -> list[Fold]:
-        """Return the folds; all have the same landmarks."""
-        return [partial(self._fold, train, test) for train, test in splits]
-
     def _fold(
         self, train: NDArray[np.intp], test: NDArray[np.intp]
-    ) -> tuple[LandmarkData, RowsToTest]:
+    ) -> tuple[KernelData, RowsToTest]:
         part = self.sample.take(test)
         tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
         return replace(self, sample=self.sample.take(train)), tested
@@ -235,18 +226,74 @@ class LandmarkData(SampleData):
         sample = self.sample
         targets = () if sample.single_target else (sample.n_targets,)
         y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
-        return checked_test(self.values(X), y, (sample.n_features, *targets))
+        rows = X if self.values is None else self.values(X)
+        return checked_test(rows, y, (sample.n_features, *targets))
 
 
-def drawn(X: Any, count: int, present: NDArray[np.intp], rng: np.random.Generator) -> Any:
-    """Return landmark rows, drawn without replacement, in their order in X."""
-    chosen = np.sort(rng.choice(present, min(count, len(present)), replace=False))
-    rows = X[like(X, chosen)]
-    return rows if is_device_array(rows) or sparse.issparse(rows) else np.asarray(rows)
+@dataclass(frozen=True)
+class LandmarkStream(StreamData):
+    """Streamed features by landmarks."""
+
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
+        """Diagonalise the second moments of the features, whose rounding is that of kernels."""
+        return self._spectrum.accepted()
 
 
-def predicted(features: LandmarkFeatures, rows: Any, coef: Any) -> Any:
-    """Return k(x, Z)α of new rows, a block at a time."""
-    height = KERNEL_VALUES // max(1, features.landmarks.shape[0])
-    parts = [features.values(rows[block]) @ coef for block in slices(rows.shape[0], height)]
-    return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts)
+@dataclass(frozen=True)
+class KernelProduct:
+    """Kernel values of new rows, which are multiplied with coefficients a block at a time."""
+
+    features: LandmarkFeatures
+    X: Any
+
+    def __matmul__(self, coef: Any) -> Any:
+        blocks = slices(self.X.shape[0], KERNEL_VALUES // self.features.landmarks.shape[0])
+        parts = [self.features.values(self.X[block]) @ coef for block in blocks]
+        return array_namespace(parts[0]).concat(parts)
+
+
+def mapped(stream: Any, function: Callable[[Any], Any], width: int) -> Any:
+    """Return streamed rows, chunks or a Dask collection, each block replaced by a function of it.
+
+    ``width`` is the number of columns of the result, which has no names.
+    """
+    if isinstance(stream, DaskRows):
+        return replace(stream, X=mapped(stream.X, function, width), names=None)
+    if not isinstance(stream, Source):
+        rows = dask_rows(stream)
+        return rows.map_blocks(
+            _of_block, function, dtype=np.float64, chunks=(rows.chunks[0], (width,)), meta=_NOTHING
+        )
+
+    def read() -> Iterator[Block]:
+        for block in stream.blocks():
+            yield block._replace(X=_of_block(np.asarray(block.X), function))
+
+    return Chunks(read, width, stream.n_rows)
+
+
+_NOTHING = np.empty((0, 0))  # tells Dask what a block is, so that it does not try the function
+
+
+def _of_block(rows: Any, function: Callable[[Any], Any]) -> Any:
+    assert_all_finite(rows, input_name="X")
+    return function(rows)
+
+
+def sampled(source: Source, count: int, rng: np.random.Generator) -> Block:
+    """Return so many rows of a stream, drawn uniformly, in one pass; all if there are fewer."""
+    kept: list[Any] = []
+    for block in source.blocks():
+        if block.y is None:
+            raise ValueError("Chunks have no response: give y when you create them.")
+        # every row has a random number, and those of the smallest numbers stay
+        parts = (None if one is None else np.asarray(one) for one in block)
+        new: list[Any] = [rng.random(len(block.X)), *parts]
+        if kept:
+            pairs = zip(kept, new, strict=True)
+            new = [None if one is None else np.concatenate([old, one]) for old, one in pairs]
+        first = np.argsort(new[0])[:count]
+        kept = [None if one is None else one[first] for one in new]
+    if not kept or not len(kept[0]):
+        raise ValueError("There are no rows: every block is empty, or there is no block.")
+    return Block(*kept[1:])

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from stoptime.spectrum.accuracy import check_scale
@@ -114,6 +114,24 @@ def _deviations(mean: Any, variance: Any) -> Any:
     # what varies less than by rounding is constant, and must not become a feature
     noise = 8 * EPS * np.maximum(np.abs(mean), deviation.max(initial=0))
     return np.where(deviation > noise, deviation, 1.0)
+
+
+def given(rows: Any, others: Any) -> Any:
+    """Return a precomputed kernel: the rows are its values."""
+    del others
+    return rows
+
+
+def by_scikit_learn(options: dict[str, Any], rows: Any, others: Any) -> Any:
+    """Return a kernel that scikit-learn knows by name, or a function of two rows."""
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked in the result
+        values = pairwise_kernels(rows, None if others is rows else others, **options)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "The kernel has NaN or infinite values. Rescale the columns of X, for example with "
+            "StandardScaler, or choose another kernel or other parameters."
+        )
+    return np.asarray(values)
 
 
 def linear(rows: Any, others: Any) -> Any:

@@ -124,8 +124,8 @@ class StreamData(Data):
         pairs = zip(tested, sums_of_others(tested, sums.get(NEVER)), strict=True)
         return [partial(self._fold, train, test) for test, train in pairs if test.weight > 0]
 
-    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, _StatisticsToTest]:
-        return StreamData(train, self.fit_intercept), _StatisticsToTest(test)
+    def _fold(self, train: Statistics, test: Statistics) -> tuple[Data, StatisticsToTest]:
+        return type(self)(train, self.fit_intercept), StatisticsToTest(test)
 
     def left_out(
         self, splits: Folds, fitted: Callable[[Data], Fit]
@@ -140,7 +140,7 @@ class StreamData(Data):
 
 
 @dataclass(frozen=True)
-class _StatisticsToTest:
+class StatisticsToTest:
     """A test set of which only statistics are known; errors of single rows are not."""
 
     statistics: Statistics

@@ -25,9 +25,10 @@ FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 def save(model: Any, target: str | Path) -> None:
     """Write a fitted model to a JSON file, completely or not at all.
 
-    The model is a linear regressor or classifier of stoptime, or a Pipeline of a TablePreparation
-    and one of them, as :func:`stoptime.fit_table` returns it. The file has coefficients, method and
-    stop, quantiles of the left-out residuals for intervals, and how columns are prepared.
+    The model is a regressor or classifier of stoptime, or a Pipeline of a TablePreparation and one
+    of them, as :func:`stoptime.fit_table` returns it. The file has coefficients, method and stop,
+    quantiles of the left-out residuals for intervals, how columns are prepared, and for a kernel
+    its training rows or landmarks.
     """
     if hasattr(model, "pipeline"):  # the result of fit_table
         model = model.pipeline

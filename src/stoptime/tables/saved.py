@@ -1,7 +1,8 @@
-"""Linear estimators without their training rows: what :func:`stoptime.load` returns."""
+"""Estimators with what they predict by, and no more: what :func:`stoptime.load` returns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier
+from stoptime.estimators.kernel import (
+    StoppedKernelClassifier,
+    StoppedKernelRegressor,
+    kernel_content,
+    kernel_values,
+)
 from stoptime.estimators.linear import StoppedRegressor
 from stoptime.estimators.logistic import StoppedLogisticRegression
 from stoptime.methods.base import Method
@@ -28,10 +35,18 @@ class _Saved(BaseEstimator):
 
     coef_: Array
     intercept_: Array
+    kernel_content_: dict[str, Any] | None = None  # None for a linear model
+    kernel_values_: Callable[[Any], Any]  # between new rows and those of the file
 
-    def __init__(self, method: str | Method = "nesterov-flow", stop: Any = None) -> None:
+    def __init__(
+        self,
+        method: str | Method = "nesterov-flow",
+        stop: Any = None,
+        kernel: dict[str, Any] | None = None,
+    ) -> None:
         self.method = method
         self.stop = stop
+        self.kernel = kernel
 
     def _values(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -42,6 +57,8 @@ class _Saved(BaseEstimator):
                 raise ValueError(f'X lacks the column "{lacking[0]}" of the fit.')
             X = X[list(names)]  # in the order of the fit, without other columns
         rows = validate_data(self, X, reset=False, dtype=np.float64)
+        if self.kernel_content_ is not None:
+            rows = self.kernel_values_(rows)
         return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def _refit(self, model: Any) -> Self:
@@ -63,7 +80,10 @@ class SavedRegressor(RegressorMixin, _Saved):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit new rows by the same method, at the same stop."""
-        return self._refit(StoppedRegressor(self.method, self.stop).fit(X, y, sample_weight))
+        model: Any = StoppedRegressor(self.method, self.stop)
+        if self.kernel is not None:
+            model = StoppedKernelRegressor(self.method, self.stop, **self.kernel)
+        return self._refit(model.fit(X, y, sample_weight))
 
     def predict(self, X: Any) -> Floats:
         """Return predictions of shape (n,) or (n, n_targets)."""
@@ -93,9 +113,13 @@ class SavedClassifier(ClassifierMixin, _Saved):
     slope_: float | None
 
     def __init__(
-        self, method: str | Method = "nesterov-flow", stop: Any = None, logistic: bool = False
+        self,
+        method: str | Method = "nesterov-flow",
+        stop: Any = None,
+        logistic: bool = False,
+        kernel: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(method, stop)
+        super().__init__(method, stop, kernel)
         self.logistic = logistic
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -103,6 +127,8 @@ class SavedClassifier(ClassifierMixin, _Saved):
         model: Any = StoppedClassifier(self.method, self.stop)
         if self.logistic:
             model = StoppedLogisticRegression(self.method, int(self.stop))
+        if self.kernel is not None:
+            model = StoppedKernelClassifier(self.method, self.stop, **self.kernel)
         return self._refit(model.fit(X, y, sample_weight))
 
     def decision_function(self, X: Any) -> Floats:
@@ -126,14 +152,19 @@ class SavedClassifier(ClassifierMixin, _Saved):
 
 
 def content_of(model: Any) -> dict[str, Any]:
-    """Return what a fitted linear estimator predicts by, as types that JSON has."""
+    """Return what a fitted estimator predicts by, as types that JSON has."""
     check_is_fitted(model)
+    coef = getattr(model, "coef_", None)
+    kernel = getattr(model, "kernel_content_", None)
     if hasattr(model, "dual_coef_"):
-        raise TypeError("Kernel models contain their training rows: pickle them instead.")
-    if not hasattr(model, "method_") or not hasattr(model, "coef_"):
+        kernel = kernel_content(getattr(model, "regressor_", model))
+        coef = on_host(model.dual_coef_).T
+        # a classifier of two classes has one row of coefficients, as linear ones do
+        coef = np.atleast_2d(coef) if hasattr(model, "classes_") else coef
+    if not hasattr(model, "method_") or coef is None:
         raise TypeError(
-            f"{type(model).__name__} cannot be saved as JSON: only linear regressors and "
-            "classifiers of stoptime can, alone or after TablePreparation. Use skops or pickle."
+            f"{type(model).__name__} cannot be saved as JSON: only regressors and classifiers of "
+            "stoptime can, alone or after TablePreparation. Use skops or pickle."
         )
     if getattr(model, "calibration", "sigmoid") == "isotonic":
         raise ValueError(
@@ -152,8 +183,9 @@ def content_of(model: Any) -> dict[str, Any]:
     return {
         "method": as_content(model.method_),
         "stop": stops if np.ndim(model.stop_) else stops[0],
-        "coef": np.asarray(on_host(model.coef_), np.float64).tolist(),
-        "intercept": np.asarray(on_host(model.intercept_), np.float64).tolist(),
+        "coef": np.asarray(on_host(coef), np.float64).tolist(),
+        "intercept": np.reshape(on_host(model.intercept_), np.shape(coef)[:-1]).tolist(),
+        "kernel": kernel,
         "features": None if names is None else [*map(str, names)],
         "classes": classes,
         "half_widths": None if classes is not None else _half_widths(model),
@@ -166,14 +198,20 @@ def estimator_of(content: dict[str, Any]) -> SavedRegressor | SavedClassifier:
     stop: Any = np.array([float(one) for one in np.ravel(content["stop"])])
     stop = stop if isinstance(content["stop"], list) else float(stop[0])
     classes = content["classes"]
-    model: Any = SavedRegressor(method, stop)
+    kernel = content.get("kernel")  # files of older versions have none
+    options = None if kernel is None else kernel["options"]
+    model: Any = SavedRegressor(method, stop, options)
     if classes is not None:
-        model = SavedClassifier(method, stop, bool(classes["logistic"]))
+        model = SavedClassifier(method, stop, bool(classes["logistic"]), options)
     model.method_ = method
     model.stop_ = stop
     model.coef_ = np.array(content["coef"], dtype=np.float64)
     model.intercept_ = np.array(content["intercept"], dtype=np.float64)
     model.n_features_in_ = model.coef_.shape[-1]
+    if kernel is not None:
+        model.kernel_content_ = kernel
+        model.kernel_values_ = kernel_values(kernel)
+        model.n_features_in_ = len(kernel["rows"][0])
     fits = model.coef_.ndim in {1, 2} and model.intercept_.shape == model.coef_.shape[:-1]
     if content["features"] is not None:
         model.feature_names_in_ = np.array([*map(str, content["features"])], dtype=object)
@@ -224,6 +262,8 @@ def to_sklearn(model: Any) -> Any:
     if isinstance(model, Pipeline):
         return Pipeline([*model.steps[:-1], (model.steps[-1][0], to_sklearn(model[-1]))])
     found = estimator_of(content_of(model))
+    if found.kernel is not None:
+        raise TypeError("scikit-learn has no linear model that predicts as a kernel does.")
     plain: Any = LinearRegression()
     slope = 1.0
     if isinstance(found, SavedClassifier):

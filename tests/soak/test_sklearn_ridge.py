@@ -4,12 +4,13 @@ Tests that do not apply are excused by name, with the reason.
 """
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
 import sklearn.linear_model
 
-from estimators.ridge_adapters import NAMES
+from soak.ridge_adapters import NAMES
 
 FILE = Path(sklearn.linear_model.__file__).parent / "tests" / "test_ridge.py"
 ONE_PENALTY = "There is no list of penalties, one for each target."
@@ -71,8 +72,8 @@ def _same_numbers():
 def applicable(items):
     """Return the cases to run: see tests/conftest.py.
 
-    Cases that differ only in parameters that the adapters do not use are run once, and tensors have
-    tests of their own.
+    Tensors have tests of their own. Every test is run in one case, and with ``make soak`` in all
+    cases that differ in a parameter that the adapters use.
     """
     kept = {}
     for item in items:
@@ -82,7 +83,7 @@ def applicable(items):
         if name in EXCUSED or private or "array_namespace" in given:
             continue
         used = {key: value for key, value in given.items() if key not in IGNORED}
-        case = name, repr(used)
+        case = name, repr(used) if "STOPTIME_SOAK" in os.environ else ""
         # for other solvers of scikit-learn, the tests themselves skip sparse X
         if case not in kept or {"sparse_cg", "eigen"} & set(map(given.get, IGNORED)):
             kept[case] = item
