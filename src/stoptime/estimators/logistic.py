@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import ArrayLike
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import Tags, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
-from stoptime.logistic.lockstep import Run, Score, search
-from stoptime.logistic.plan import FLOATS, checked
-from stoptime.logistic.rows import Places, Rows, Split, alike, prepared
+from stoptime.estimators.probabilities import FromDecisions
+from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
+from stoptime.logistic.rows import Places, Rows, Split, alike
+from stoptime.methods.averages import VanishingDecay
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.stopping.rule import StopWarning
-from stoptime.support.arrays import Array, Floats, is_device_array, on_host
-from stoptime.support.checks import is_whole, nonnegative, row_numbers, truth_value, whole_number
+from stoptime.support.arrays import Array, Floats, array_namespace, is_device_array, on_host
+from stoptime.support.checks import is_whole, row_numbers, truth_value, whole_number
+from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -33,35 +31,7 @@ if TYPE_CHECKING:
     ClassWeight = Mapping[Any, float] | str | None
 
 
-class FromLogits(ClassifierMixin, BaseEstimator):
-    """Labels and probabilities from decision values, which are logits here."""
-
-    classes_: NDArray[Any]
-
-    def decision_function(self, X: Any) -> Floats:
-        """Return the logits, which are X itself."""
-        return np.asarray(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row, always as an array of NumPy."""
-        logits = on_host(self.decision_function(X))
-        places = logits > 0 if logits.ndim == 1 else logits.argmax(axis=1)
-        return np.asarray(self.classes_[places.astype(int)])
-
-    def predict_proba(self, X: Any) -> Floats:
-        r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
-
-        .. math:: P(\text{class } j \mid x) = e^{f_j(x)} \big/ \sum_l e^{f_l(x)}
-
-        with f the decision values, and (0, f) for two classes.
-        """
-        logits = on_host(self.decision_function(X))
-        if logits.ndim == 1:
-            logits = np.column_stack([np.zeros_like(logits), logits])
-        return np.asarray(softmax(logits, axis=1))
-
-
-class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
+class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
     r"""Softmax regression by a gradient method, after a given number of steps.
 
     .. math:: \min_B \frac1n\sum_i\Bigl(\log\sum_j e^{f_j(x_i)} - f_{y_i}(x_i)\Bigr),
@@ -84,10 +54,6 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     fit_intercept : bool, default=True
         Whether to fit an intercept. Columns are then centred for the run, and the intercept moves
         as fast as the fastest direction.
-    vanishing_decay : float, default=0.0
-        The c of a weight decay c/t², with t = √step·k, that vanishes along the run. From about 4 on
-        the run follows the ridge path. This takes two to three times as many steps, and is better
-        where the signal is in directions of small variance.
 
     Attributes
     ----------
@@ -116,13 +82,11 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
-        vanishing_decay: float = 0.0,
     ) -> None:
         self.method = method
         self.stop = stop
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
-        self.vanishing_decay = vanishing_decay
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Run the method.
@@ -139,8 +103,7 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
         stop = whole_number("stop", self.stop)
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights)
-        decay = float(nonnegative("vanishing_decay", self.vanishing_decay))
-        return self._keep(rows, search(rows, get_method(self.method), stop, vanishing_decay=decay))
+        return self._keep(rows, search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
         """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
@@ -149,51 +112,35 @@ class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
             X = alike(self.coef_, X)
         else:
             X = on_host(X) if is_device_array(X) else X
-            X = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse="csr")
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
+            floats = [np.float64, np.float32]
+            X = validate_data(self, X, reset=False, dtype=floats, accept_sparse="csr")
         logits = X @ self.coef_.T + self.intercept_
         return logits[:, 0] if len(self.classes_) == 2 else logits  # type: ignore[no-any-return]
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Places, Array | None]:
         """Return rows, the class of each, and weights, which are None if all are one."""
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         X, self.classes_, places = checked(X, y, partial(validate_data, self))
         self.n_features_in_ = int(X.shape[1])
-        weights = None
-        if sample_weight is not None:
-            weights = nonnegative("sample_weight", on_host(sample_weight))
-            if weights.shape != (len(places),) or not weights.any():
-                raise ValueError(
-                    f"sample_weight must have shape ({len(places)},), and not all weights may be "
-                    f"zero; it has shape {weights.shape} and the sum {weights.sum():g}."
-                )
-        if self.class_weight is not None:
-            own = compute_sample_weight(self.class_weight, self.classes_[places])
-            weights = own if weights is None else own * weights
-        return X, places, weights
+        return X, places, self._weights(places, sample_weight)
 
     def _rows(self, X: Any, places: Places, weights: Any, splits: Sequence[Split] = ()) -> Rows:
         """Return the rows for all runs; columns are centred if there is an intercept."""
         own = truth_value("fit_intercept", self.fit_intercept)
         count = len(self.classes_)
-        return prepared(X, places, count, splits, weights, constant=float(own), centred=own)
+        return Rows(X, places, count, splits, weights, constant=float(own), centred=own)
 
-    def _keep(self, rows: Rows, run: Run) -> Self:
+    def _keep(self, rows: Rows, run: CrossEntropyPlan) -> Self:
         """Store a fit to all rows, for columns that have not been centred."""
         self.method_ = run.method
-        self.stop_ = self.n_iter_ = run.stop
-        self.coef_ = run.coef[:, :-1]
-        self.intercept_ = rows.constant * run.coef[:, -1] - self.coef_ @ rows.mean
+        self.stop_ = self.n_iter_ = run.iterations
+        # two classes have one logit, the difference of both; else that of the first is added
+        first = -run.coef.sum(axis=0)[None]
+        both = array_namespace(run.coef).concat([first, run.coef])
+        coef = 2 * run.coef if len(self.classes_) == 2 else both
+        self.coef_ = coef[:, :-1]
+        self.intercept_ = rows.constant * coef[:, -1] - self.coef_ @ rows.mean
         return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class StoppedLogisticRegressionCV(StoppedLogisticRegression):
@@ -206,16 +153,16 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
 
     Parameters
     ----------
-    method : str, Method or a list of them, default="nesterov"
-        As in :class:`StoppedLogisticRegression`; of several, the one with the least error.
+    method : str, Method or a list of them, default="auto"
+        "auto" is Nesterov's method with a decay that vanishes along the run, which follows the path
+        of ridge: :class:`VanishingDecay`. Any other method, as in
+        :class:`StoppedLogisticRegression`, is run as it is; of several, the one with least error.
     cv : int, splitter or iterable, default=5
         Folds; a number of folds is stratified by class.
     scoring : str or callable, default="neg_log_loss"
         A scorer of scikit-learn for classifiers. Its mean over folds chooses the stop.
     class_weight, fit_intercept
         As in :class:`StoppedLogisticRegression`. Held-out rows count by their weights too.
-    vanishing_decay : float or a list of them, default=0.0
-        As in :class:`StoppedLogisticRegression`; of several, the one with the least error.
     max_iter : int, default=1000
         The largest number of steps. A run usually ends soon after its best step.
     rng : int or numpy.random.Generator, optional
@@ -238,10 +185,8 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         the mean over rows for the log loss, over folds for other scorers.
     best_score_ : float
         The best score, the negative least error.
-    vanishing_decay_ : float
-        The decay that was chosen.
     candidates_ : dict
-        The least error of each method with each decay.
+        The least error of each method.
     n_iter_ : int
         The number of steps of the run that was chosen.
 
@@ -254,15 +199,14 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     'stop 51, held-out log loss 0.076'
     """
 
-    def __init__(  # noqa: PLR0913 - those of a run, of folds and of classes
+    def __init__(
         self,
-        method: str | Method | Sequence[str | Method] = "nesterov",
+        method: str | Method | Sequence[str | Method] = "auto",
         cv: Any = 5,
         scoring: str | Callable[..., float] = "neg_log_loss",
         *,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
-        vanishing_decay: float | Sequence[float] = 0.0,
         max_iter: int = 1000,
         rng: Any = None,
         one_standard_error: bool = False,
@@ -273,7 +217,6 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         self.scoring = scoring
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
-        self.vanishing_decay = vanishing_decay  # type: ignore[assignment]
         self.max_iter = max_iter
         self.rng = rng
         self.one_standard_error = one_standard_error
@@ -299,27 +242,25 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights, self._splits(places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
-        decays = np.atleast_1d(nonnegative("vanishing_decay", self.vanishing_decay)).tolist()
-        options = {"score": score, "verbose": truth_value("verbose", self.verbose)}
-        runs: dict[tuple[Method, float], Run] = {}
-        for method, decay in product(get_methods(self.method), decays):
-            run = search(rows, method, most, vanishing_decay=decay, **options)
-            runs[run.method, decay] = run
-            if run.ended == "interrupt":
-                break
-        best = min(runs.values(), key=lambda run: run.error)
-        self.candidates_ = {key: run.error for key, run in runs.items()}
-        self.vanishing_decay_ = min(self.candidates_, key=self.candidates_.__getitem__)[1]
+        automatic = isinstance(self.method, str) and self.method == "auto"
+        methods = [VanishingDecay()] if automatic else get_methods(self.method)
+        runs: list[CrossEntropyPlan] = []
+        with progress_shown(truth_value("verbose", self.verbose)):
+            for method in methods:
+                runs.append(search(rows, method, most, score=score))
+                if runs[-1].ended == "interrupt":
+                    break
+        best = min(runs, key=lambda run: run.error)
+        self.candidates_ = {run.method: run.error for run in runs}
         self._warn(best)
         self.best_score_ = -best.error
-        self.errors_ = np.array(best.errors)
-        self.standard_errors_ = np.array(best.standard_errors)
+        self.errors_ = best.errors
+        self.standard_errors_ = best.standard_errors
         self.stops_ = np.arange(len(best.errors))
         if truth_value("one_standard_error", self.one_standard_error):
-            within = best.error + best.standard_errors[best.stop]
+            within = best.error + best.standard_errors[best.iterations]
             earlier = int(np.argmax(self.errors_ <= within))
-            decay = {"vanishing_decay": self.vanishing_decay_}
-            best = search(self._rows(X, places, weights), best.method, earlier, **decay)
+            best = search(self._rows(X, places, weights), best.method, earlier)
         self._keep(rows, best)
         self.n_iter_ = len(self.errors_) - 1
         return self
@@ -338,21 +279,22 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     def _score(self, places: Places, weights: Array | None) -> Score:
         """Return the scorer as a function of test rows and their logits."""
         scorer = get_scorer(self.scoring)
-        model = FromLogits()
+        model = FromDecisions()
         model.classes_ = self.classes_
         labels = self.classes_[places]
 
         def score(rows: Places, logits: Array) -> float:
             options = {} if weights is None else {"sample_weight": weights[rows]}
-            values = logits[0] if len(logits) == 1 else logits.T
+            values = logits[1] - logits[0] if len(logits) == 2 else logits.T
             return float(scorer(model, values, labels[rows], **options))
 
         return score
 
-    def _warn(self, run: Run) -> None:
+    def _warn(self, run: CrossEntropyPlan) -> None:
         """Say where the stop may not be the best one."""
         messages = {
-            "interrupt": f"The run was interrupted: the best step so far, {run.stop}, is kept.",
+            "interrupt": "The run was interrupted: the best step so far, "
+            f"{run.iterations}, is kept.",
             "max_iter": f"The error of held-out rows may still fall after max_iter={self.max_iter} "
             "steps. Standardise the columns, so that fewer steps are enough, or raise max_iter.",
         }
