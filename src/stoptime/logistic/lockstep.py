@@ -92,15 +92,17 @@ def search(
     The error is the log loss, or the negative mean score of the folds. A step "auto" is 1/L. L is
     first the largest curvature at the start; a run that meets a larger one, as probabilities move
     away from the shares of the classes, is repeated with twice that L, at most up to a bound. If
-    the best step is the first one, or none, then it was too long: the run is repeated with steps of
-    a third of the time, three times at most.
+    the best step is among the first three, then these were too long: the run is repeated with steps
+    of a third of the time, three times at most.
     """
     automatic = getattr(method, "step", None) == "auto"
     if automatic:
         method = with_step(method, 1 / rows.curvature() if rows.largest > 0 else 1.0)
     if not method.is_tuned:
-        # an automatic momentum needs the smallest eigenvalue too
-        eigenvalues = np.linalg.eigvalsh(rows.times_gram(np.eye(rows.mean.shape[0] + 1)))
+        # an automatic momentum needs the smallest eigenvalue too, without that of no intercept
+        size = rows.mean.shape[0] + (rows.constant > 0)
+        gram = rows.times_gram(np.eye(rows.mean.shape[0] + 1))[:size, :size]
+        eigenvalues = np.linalg.eigvalsh(gram)
         method = method.tuned_to(np.maximum(eigenvalues, 0.0) * rows.curvature() / rows.largest)
     runs: list[CrossEntropyPlan] = []
     while True:
@@ -115,7 +117,7 @@ def search(
         latest.errors = np.array(latest.errors)
         latest.standard_errors = np.array(latest.standard_errors)
         runs.append(latest)
-        fine = latest.iterations > 1 or latest.ended or len(runs) > 3
+        fine = latest.iterations > 3 or latest.ended or len(runs) > 3
         if fine or not automatic:
             return min(runs, key=lambda one: one.error) if rows.test_total else latest
         method = with_step(method, method.step / 3**method.time_power)
