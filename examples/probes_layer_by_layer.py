@@ -49,8 +49,9 @@ cached = activations(pixels)
 # %%
 # A probe is one call, and its held-out log loss is that of rows it has not seen. The network was
 # trained for something else, so that what a probe looks for may be in directions of small variance,
-# which plain stopping learns last. With a vanishing decay the run follows ridge; held-out rows say
-# which of the two to take. ``LogisticRegressionCV`` with 20 penalties is the usual sweep.
+# which plain stopping learns last. The default run follows ridge by a weight decay that vanishes;
+# held-out rows say which of the two to take. ``LogisticRegressionCV`` with 20 penalties is the usual
+# sweep.
 
 losses = {"held-out rows": [], "new rows": [], "new rows, 20 penalties": []}
 spreads, probes = [], []
@@ -58,7 +59,7 @@ for layer, features in enumerate(cached):
     scaler = StandardScaler().fit(features[train])
     X, X_new = scaler.transform(features[train]), scaler.transform(features[new])
     begin = perf_counter()
-    probe = st.StoppedLogisticRegressionCV(vanishing_decay=[0.0, 4.0], max_iter=3000)
+    probe = st.StoppedLogisticRegressionCV(["auto", "nesterov"], max_iter=3000)
     probe.fit(X, digit[train])
     middle = perf_counter()
     penalties = np.geomspace(1e-4, 1e4, 20)
@@ -71,7 +72,7 @@ for layer, features in enumerate(cached):
     for name, model in (("new rows", probe), ("new rows, 20 penalties", sweep)):
         losses[name].append(log_loss(digit[new], model.predict_proba(X_new)))
     print(
-        f"layer {layer}: decay {probe.vanishing_decay_:g}, stop {probe.stop_:>3}, "
+        f"layer {layer}: {probe.method_.name}, stop {probe.stop_:>3}, "
         f"{probe.score(X_new, digit[new]):.1%} right, log loss {losses['new rows'][-1]:.3f} "
         f"in {middle - begin:.2f} s; sweep {losses['new rows, 20 penalties'][-1]:.3f} "
         f"in {end - middle:.2f} s"

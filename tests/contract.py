@@ -291,6 +291,7 @@ ITERATIONS: dict[str, Maker] = {
         0.5 / L, momentum=SCHEDULES.Linear(0.8, 30, end=0.2)
     ),
     "decay of an average": lambda L: st.Decayed(st.Averaged(st.GradientDescent(0.5 / L)), 0.05 * L),
+    "vanishing decay": lambda _: st.VanishingDecay(),
 }
 COUNTED: dict[str, Maker] = {"spectral cutoff": lambda _: st.SpectralCutoff()}
 METHODS: dict[str, Maker] = FIRST_ORDER | SECOND_ORDER | ITERATIONS | COUNTED

@@ -2,11 +2,12 @@
 
     python -m benchmarks.logistic           # some minutes; writes results and docs/logistic.md
     python -m benchmarks.logistic --quick   # three small problems, printed only
+    python -m benchmarks.logistic --big     # 50 000 rows against one penalty; add --threads 2
     python -m benchmarks.logistic --risk    # a simulation for the figure, some minutes
     python -m benchmarks.logistic --page    # writes the tables again from the stored results
 
 The peer has 20 penalties and the same five folds, and chooses by the log loss. All fits are made in
-one process with one thread, in turns. Columns are standardised on the training rows.
+one process, by default with one thread, in turns. Columns are standardised on the training rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,31 +30,23 @@ from sklearn.preprocessing import StandardScaler
 import stoptime as st
 from benchmarks import figures, machine
 from benchmarks.logistic import risk
-from benchmarks.logistic.gpu import RESULTS as GPU
-from benchmarks.logistic.problems import Problem, problems
+from benchmarks.logistic.problems import Problem, large, problems
 from benchmarks.results import rounded
 from stoptime.support.files import atomic
 
-RESULTS = Path(__file__).parents[1] / "results" / "logistic.json"
-RISKS = RESULTS.with_name("logistic_risk.json")
+FOLDER = Path(__file__).parents[1] / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "logistic.md"
 QUICK = ("wine", "diabetes, thirds", "isotropic, 2 classes")
-PEER = "LogisticRegressionCV"
-OURS = "stopped"
-FOLLOWING = "friction 3, vanishing decay 4"
-BOTH = "the better of these two on held-out rows"
-METHODS = {
-    OURS: st.Nesterov(),
-    FOLLOWING: st.Nesterov(),
-    BOTH: st.Nesterov(),
+PEER, OURS, PLAIN, SQUARED = "LogisticRegressionCV", "stopped", "friction 3", "squared loss"
+METHODS: dict[str, Any] = {
+    OURS: "auto",
+    PLAIN: st.Nesterov(),
     "friction 5": st.Nesterov(friction=5.0),
     "friction 9": st.Nesterov(friction=9.0),
     "average of friction 3": st.Averaged(st.Nesterov()),
     "heavy ball, momentum 0.9": st.HeavyBall(momentum=0.9),
     "gradient descent": st.GradientDescent(),
 }
-SQUARED = "squared loss, calibrated"
-BIG = (50_000, 768, 10)
 
 
 def calibration_error(y: Any, chances: Any, classes: Any) -> float:
@@ -61,37 +54,30 @@ def calibration_error(y: Any, chances: Any, classes: Any) -> float:
     top = chances.max(axis=1)
     right = classes[chances.argmax(axis=1)] == y
     bins = np.minimum((15 * top).astype(int), 14)
-    gaps = np.bincount(bins, top - right, 15)
-    return float(np.abs(gaps).sum() / len(y))
+    return float(np.abs(np.bincount(bins, top - right, 15)).sum() / len(y))
 
 
 def models() -> dict[str, Any]:
     """Return all classifiers, new ones."""
-    found: dict[str, Any] = {
-        name: st.StoppedLogisticRegressionCV(method) for name, method in METHODS.items()
-    }
-    for name, decay in ((FOLLOWING, 4.0), (BOTH, [0.0, 4.0])):
-        if name in found:
-            found[name].set_params(vanishing_decay=decay)
+    stopped = {name: st.StoppedLogisticRegressionCV(method) for name, method in METHODS.items()}
     penalties = np.geomspace(1e-4, 1e4, 20)
-    found[PEER] = LogisticRegressionCV(Cs=penalties, cv=5, scoring="neg_log_loss", max_iter=2000)
-    found[SQUARED] = st.StoppedClassifierCV()
-    return found
+    peer = LogisticRegressionCV(Cs=penalties, cv=5, scoring="neg_log_loss", max_iter=2000)
+    return stopped | {PEER: peer, SQUARED: st.StoppedClassifierCV()}
 
 
-def linearised_stop(X: Any, y: Any, method: Any, last: int) -> int:
-    """Return the stop of exact leave-one-out for the loss linearised at zero logits."""
+def linearised(X: Any, y: Any, model: Any) -> Any:
+    """Return the fit at the stop of exact leave-one-out for the loss linearised at zero logits."""
     onehot = np.eye(y.max() + 1)[y]
-    slower = st.Nesterov(step=method.step / onehot.shape[1], friction=method.friction)
-    stops = np.unique(np.round(np.geomspace(1, last, 60)))
+    slower = st.Nesterov(step=model.method_.step / onehot.shape[1])
+    stops = np.unique(np.round(np.geomspace(1, 8 * model.stop_ + 50, 60)))
     errors = st.leave_one_out(X, onehot, slower, stops, standard_errors=False).pooled().errors
-    return int(stops[np.argmin(errors)])
+    return st.StoppedLogisticRegression(model.method_, int(stops[np.argmin(errors)])).fit(X, y)
 
 
 def measured(problem: Problem) -> dict[str, Any]:
     """Return log loss, calibration error and time of every classifier, averaged over splits."""
-    sums: dict[str, np.ndarray] = {}
-    quick = []
+    sums: dict[str, Any] = {}
+    quick: list[float] = []
     for seed in range(problem.times):
         rows, labels = problem.draw(seed)
         X, X_new, y, y_new = train_test_split(
@@ -104,68 +90,53 @@ def measured(problem: Problem) -> dict[str, Any]:
             model.fit(X, y)
             spent = time.perf_counter() - begin
             chances = model.predict_proba(X_new)
-            found = log_loss(y_new, chances), calibration_error(y_new, chances, model.classes_)
-            sums[name] = sums.get(name, 0.0) + np.array([*found, spent]) / problem.times
-            if name == OURS and seed == 0:
-                begin = time.perf_counter()
-                stop = linearised_stop(X, y, model.method_, 8 * model.stop_ + 50)
-                spent = time.perf_counter() - begin
-                other = st.StoppedLogisticRegression(model.method_, stop).fit(X, y)
-                loss = log_loss(y_new, other.predict_proba(X_new))
-                quick = [stop, model.stop_, loss / found[0], spent]
+            loss = log_loss(y_new, chances)
+            found = [loss, calibration_error(y_new, chances, model.classes_), spent]
+            sums[name] = sums.get(name, 0.0) + np.array(found) / problem.times
+            if name == PLAIN and seed == 0:
+                other = linearised(X, y, model)
+                over = log_loss(y_new, other.predict_proba(X_new)) / loss
+                quick = [other.stop_, model.stop_, over]
     print(f"{problem.name:34s}", {k: rounded(v.tolist()) for k, v in sums.items()}, flush=True)
     return {
         "name": problem.name,
         "shape": [problem.rows, int(rows.shape[1])],
         "classes": len(np.unique(labels)),
-        "times": problem.times,
         "models": {name: found.tolist() for name, found in sums.items()},
         "linearised": quick,
     }
 
 
-def big() -> dict[str, Any]:
+def big(rounds: int = 3) -> dict[str, Any]:
     """Time the whole path with five folds against one fit with one penalty, on large data."""
-    n, p, q = BIG
-    found = {}
-    for name, decay in (("standardised", 0.5), ("falling variances", 1.0)):
-        rng = np.random.default_rng(0)
-        scale = np.arange(1, p + 1) ** -decay
-        y = rng.integers(q, size=n + 5000)
-        means = (0.35 if decay < 1 else 0.2) * rng.standard_normal((q, p)) * scale
-        X = means[y] + np.sqrt(scale) * rng.standard_normal((n + 5000, p))
-        X = X.astype(np.float32)
-        if name == "standardised":
-            X = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
-        rows = {}
-        for who, model in (
-            ("ours", st.StoppedLogisticRegressionCV()),
-            ("peer", LogisticRegression(max_iter=1000)),
-        ):
-            begin = time.perf_counter()
-            model.fit(X[:n], y[:n])
-            spent = time.perf_counter() - begin
-            loss = log_loss(y[n:], model.predict_proba(X[n:]))
-            rows[who] = [spent, float(loss), int(np.max(model.n_iter_))]
+    found: dict[str, Any] = {}
+    for name, (X, y, X_new, y_new) in large():
+        rows: dict[str, Any] = {"ours": [np.inf], "peer": [np.inf]}
+        for _ in range(rounds):
+            for who, model in (
+                ("ours", st.StoppedLogisticRegressionCV()),
+                ("peer", LogisticRegression(max_iter=1000)),
+            ):
+                begin = time.perf_counter()
+                model.fit(X, y)
+                spent = time.perf_counter() - begin
+                loss = float(log_loss(y_new, model.predict_proba(X_new)))
+                steps = int(np.max(model.n_iter_))
+                rows[who] = [min(spent, rows[who][0]), loss, steps]
         found[name] = rows
-        print(name, rows, flush=True)
+        print(name, rows, f"ratio {rows['ours'][0] / rows['peer'][0]:.2f}", flush=True)
     return found
 
 
-def study(quick: bool) -> dict[str, Any]:
+def study(quick: bool, threads: int) -> dict[str, Any]:
     """Run everything and return plain data."""
-    begin = time.perf_counter()
-    with machine.pinned(1), warnings.catch_warnings():
+    environment = machine.environment(threads)
+    with machine.pinned(threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = [measured(one) for one in problems() if not quick or one.name in QUICK]
-        large = {} if quick else big()
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "environment": machine.environment(1),
-        "minutes": (time.perf_counter() - begin) / 60,
-        "data": data,
-        "big": large,
-    }
+        found = {} if quick else big()
+    date = datetime.now(UTC).date().isoformat()
+    return {"date": date, "environment": environment, "data": data, "big": found}
 
 
 def ratios(results: dict[str, Any], name: str, other: str = PEER, place: int = 0) -> Any:
@@ -179,35 +150,13 @@ def geometric(values: Any) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of the page by their names."""
-    summary = (
-        f"On {len(results['data'])} data sets, beside LogisticRegressionCV with 20 penalties and "
-        f"the same five folds:\n\n- {compared(results, OURS, 'By default')}\n"
-        f"- {compared(results, FOLLOWING, 'With `vanishing_decay=4.0`, which follows ridge,')}"
-    )
-    lines = [
-        "| data | rows × columns, classes | log loss | peer | ratio | ECE | peer | times as fast |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for one in results["data"]:
-        ours, peer = one["models"][OURS], one["models"][PEER]
-        n, p = one["shape"]
-        lines.append(
-            f"| {one['name']} | {n} × {p}, {one['classes']} | {ours[0]:.3f} | {peer[0]:.3f} | "
-            f"{ours[0] / peer[0]:.3f} | {ours[1]:.3f} | {peer[1]:.3f} | {peer[2] / ours[2]:.1f} |"
-        )
-    return {
-        "summary": summary,
-        "data": "\n".join(lines),
-        "which": which(results),
-        "methods": methods_table(results),
-        "linearised": linearised_table(results),
-        "big": big_table(results),
-    }
+def table(head: str, rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = [f"| {head} |", "|---" * (head.count("|") + 1) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
-def compared(results: dict[str, Any], name: str, shown: str) -> str:
+def summary(results: dict[str, Any], name: str, shown: str) -> str:
     """Return how a classifier compares with the peer, in words."""
     loss, speed = ratios(results, name), 1 / ratios(results, name, place=2)
     ece = [np.mean([one["models"][who][1] for one in results["data"]]) for who in (name, PEER)]
@@ -234,22 +183,60 @@ def which(results: dict[str, Any]) -> str:
     )
 
 
-def simulation_tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of the simulation."""
-    kinds = list(risk.METHODS)
-    lines = [f"| signal | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
-    for name, row in results["ratios"].items():
-        cells = [f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in kinds]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    head = "| penalty | least squares | cross-entropy, small logits | large logits |"
-    rows = [" | ".join(f"{one:g}" for one in row) for row in results["closest"]]
-    closest = [head, "|---|---|---|---|", *(f"| {one} |" for one in rows)]
-    head = "| c | guarantee for least squares, at most | time |"
-    follow = [f"| {c:g} | {worst:.3f} | {later:.1f} |" for c, worst, later in results["following"]]
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the parts of the page that the study fills, by their names."""
+    isotropic = [one["name"].startswith("isotropic") for one in results["data"]]
+    methods, data, quick, large_data = [], [], [], []
+    for name in (*METHODS, SQUARED):
+        loss = ratios(results, name)
+        numbers = geometric(loss), loss.max(), geometric(loss[isotropic])
+        spent = geometric(ratios(results, name, place=2))
+        shown = "friction 3, vanishing decay (the default)" if name == OURS else name
+        methods.append([shown, *(f"{one:.3f}" for one in numbers), f"{spent:.2f}"])
+    for one in results["data"]:
+        ours, peer = one["models"][OURS], one["models"][PEER]
+        shape = f"{one['shape'][0]} × {one['shape'][1]}, {one['classes']}"
+        numbers = ours[0], peer[0], ours[0] / peer[0], ours[1], peer[1]
+        faster = f"{peer[2] / ours[2]:.1f}"
+        data.append([one["name"], shape, *(f"{number:.3f}" for number in numbers), faster])
+        stop, best, over = one["linearised"]
+        quick.append([one["name"], stop, best, f"{over:.3f}"])
+    for name, rows in results["big"].items():
+        ratio = rows["ours"][0] / rows["peer"][0]
+        for who, shown, over in (
+            ("ours", "five folds, all stops", f"{ratio:.1f}"),
+            ("peer", "scikit-learn, one penalty", ""),
+        ):
+            spent, loss, steps = rows[who]
+            large_data.append([f"{name}: {shown}", steps, f"{loss:.3f}", f"{spent:.1f}", over])
+    ece = "data | rows × columns, classes | log loss | peer | ratio | ECE | peer | times as fast"
+    linear = "data | stop, linearised | stop, lockstep | log loss over that of lockstep"
     return {
-        "risk": "\n".join(lines),
-        "closest": "\n".join(closest),
-        "following": "\n".join([head, "|---|---|---|", *follow]),
+        "summary": f"On {len(results['data'])} data sets, beside LogisticRegressionCV with 20 "
+        f"penalties and the same five folds:\n\n- {summary(results, OURS, 'By default')}\n"
+        f"- {summary(results, PLAIN, 'With `method=' + chr(34) + 'nesterov' + chr(34) + '`')}",
+        "data": table(ece, data),
+        "which": which(results),
+        "methods": table("classifier | log loss | largest | isotropic | time", methods),
+        "linearised": table(linear, quick),
+        "big": table("50000 × 768, 10 classes | steps | log loss | seconds | ratio", large_data),
+    }
+
+
+def simulation_tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the parts of the page that the simulation fills."""
+    kinds = list(risk.METHODS)
+    excess = [
+        [name, *(f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in kinds)]
+        for name, row in results["ratios"].items()
+    ]
+    closest = [[f"{one:g}" for one in row] for row in results["closest"]]
+    following = [[f"{c:g}", f"{worst:.3f}", f"{t:.1f}"] for c, worst, t in results["following"]]
+    head = "penalty | least squares | cross-entropy, small logits | large logits"
+    return {
+        "risk": table(f"signal | {' | '.join(kinds)}", excess),
+        "closest": table(head, closest),
+        "following": table("c | guarantee for least squares, at most | time", following),
     }
 
 
@@ -262,91 +249,49 @@ def gpu_line(one: dict[str, Any]) -> str:
     )
 
 
-def methods_table(results: dict[str, Any]) -> str:
-    """Return log losses and times of all methods and of the squared loss."""
-    lines = ["| classifier | log loss | largest | isotropic | time |", "|---|---|---|---|---|"]
-    isotropic = [one["name"].startswith("isotropic") for one in results["data"]]
-    for name in (*METHODS, SQUARED):
-        loss = ratios(results, name)
-        spent = geometric(ratios(results, name, place=2))
-        shown = "Nesterov, friction 3 (the default)" if name == OURS else name
-        lines.append(
-            f"| {shown} | {geometric(loss):.3f} | {loss.max():.3f} | "
-            f"{geometric(loss[isotropic]):.3f} | {spent:.2f} |"
-        )
-    return "\n".join(lines)
+def stored(name: str) -> Any:
+    """Return results that an earlier run has written."""
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def linearised_table(results: dict[str, Any]) -> str:
-    """Return the stops of the linearised loss beside those of lockstep."""
-    head = "| data | stop, linearised | stop, lockstep | log loss over that of lockstep |"
-    lines = [head, "|---|---|---|---|"]
-    for one in results["data"]:
-        stop, best, loss, _ = one["linearised"]
-        lines.append(f"| {one['name']} | {stop} | {best} | {loss:.3f} |")
-    return "\n".join(lines)
-
-
-def big_table(results: dict[str, Any]) -> str:
-    """Return times of the whole path over those of one penalty."""
-    n, p, q = BIG
-    head = f"| {n} × {p}, {q} classes, float32 | steps | log loss | seconds | ratio |"
-    lines = [head, "|---|---|---|---|---|"]
-    for name, rows in results["big"].items():
-        for who, shown in (
-            ("ours", "five folds, all stops"),
-            ("peer", "scikit-learn, one penalty"),
-        ):
-            spent, loss, steps = rows[who]
-            over = f"{rows['ours'][0] / rows['peer'][0]:.1f}" if who == "ours" else ""
-            lines.append(f"| {name}: {shown} | {steps} | {loss:.3f} | {spent:.1f} | {over} |")
-    return "\n".join(lines)
-
-
-def filled(page: str, parts: dict[str, str]) -> str:
-    """Return the page with each table between its two marks."""
-    for name, text in parts.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, mark, rest = page.partition(begin)
-        if not mark or end not in rest:
-            raise ValueError(f"The page has no marks for {name}.")
-        page = f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"
-    return page
-
-
-def write(file: Path, results: dict[str, Any]) -> None:
+def write(name: str, results: dict[str, Any]) -> None:
     """Write results, rounded."""
-    with atomic(file) as path:
+    with atomic(FOLDER / f"{name}.json") as path:
         path.write_text(json.dumps(rounded(results), indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def filled(page: str) -> str:
+    """Return the page with each part between its two marks, from the stored results."""
+    parts = tables(stored("logistic")) | simulation_tables(stored("logistic_risk"))
+    for name, text in (parts | {"gpu": gpu_line(stored("logistic_gpu"))}).items():
+        before, rest = page.split(f"<!-- {name} -->\n")
+        after = rest.split(f"<!-- end of {name} -->")[1]
+        page = f"{before}<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->{after}"
+    return page
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study, and write the tables of a full run."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="three small problems, printed only")
-    parser.add_argument("--risk", action="store_true", help="the simulation alone")
-    parser.add_argument("--page", action="store_true", help="write the tables again")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        print(tables(study(quick=True) | {"big": {}})["summary"])
-        return 0
-    if options.risk:
-        write(RISKS, risk.simulated())
-    elif not options.page:
-        write(RESULTS, study(quick=False))
-    parts = {}
-    if RESULTS.exists():
-        parts |= tables(json.loads(RESULTS.read_text(encoding="utf-8")))
-    if RISKS.exists():
-        simulated = json.loads(RISKS.read_text(encoding="utf-8"))
-        parts |= simulation_tables(simulated)
+    for name in ("quick", "big", "risk", "page"):
+        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args(arguments)
+    if given.quick:
+        print(tables(study(True, given.threads))["summary"])
+    elif given.big:
+        with machine.pinned(given.threads):
+            big()
+    else:
+        if given.risk:
+            write("logistic_risk", risk.simulated())
+        elif not given.page:
+            write("logistic", study(False, given.threads))
         folder = PAGE.parent / "_static" / "benchmarks"
+        simulated = stored("logistic_risk")
         figures.write(lambda page: risk.picture(simulated, page), folder, "logistic-risk")
-    if GPU.exists():
-        parts["gpu"] = gpu_line(json.loads(GPU.read_text(encoding="utf-8")))
-    with atomic(PAGE) as path:
-        path.write_text(filled(PAGE.read_text(encoding="utf-8"), parts), "utf-8")
-    print(f"wrote the tables of {PAGE.name}")
+        with atomic(PAGE) as path:
+            path.write_text(filled(PAGE.read_text(encoding="utf-8")), "utf-8")
     return 0
 
 

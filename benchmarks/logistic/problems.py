@@ -135,3 +135,17 @@ def problems() -> Iterator[Problem]:
     }
     for name, (kind, options, times) in generated.items():
         yield Problem(name, options[0], lambda seed, f=kind, o=options: f(*o, seed), times)
+
+
+def large() -> Iterator[tuple[str, tuple[Any, Any, Any, Any]]]:
+    """Yield 50 000 rows of 768 columns in single precision, and 5000 new ones, with 10 classes."""
+    n, p, q = 50_000, 768, 10
+    for name, decay, size in (("standardised", 0.5, 0.35), ("falling variances", 1.0, 0.2)):
+        rng = np.random.default_rng(0)
+        scale = np.arange(1, p + 1) ** -decay
+        y = rng.integers(q, size=n + TESTED)
+        means = size * rng.standard_normal((q, p)) * scale
+        X = (means[y] + np.sqrt(scale) * rng.standard_normal((len(y), p))).astype(np.float32)
+        if name == "standardised":
+            X = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
+        yield name, (X[:n], y[:n], X[n:], y[n:])

@@ -16,11 +16,11 @@ from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
 from benchmarks.figures import PAGES, on
-from stoptime.logistic import lockstep
-from stoptime.logistic.rows import Rows, prepared
-from stoptime.logistic.steps import Steps
+from stoptime.logistic.lockstep import search
+from stoptime.logistic.rows import Rows
+from stoptime.logistic.steps import Steps, with_step
 
-ROWS, COLUMNS, NEW, DRAWS = 300, 100, 20_000, 20
+ROWS, COLUMNS, NEW, DRAWS = 300, 100, 5000, 20
 SETTINGS = {  # powers by which variances and squared coefficients fall, and the size of the logits
     "isotropic, weak": (0.0, 0.0, 1.0),
     "isotropic, strong": (0.0, 0.0, 4.0),
@@ -28,19 +28,23 @@ SETTINGS = {  # powers by which variances and squared coefficients fall, and the
     "leading directions": (1.0, 2.0, 2.0),
 }
 METHODS = {
+    "vanishing decay": st.VanishingDecay(),
     "friction 3": st.Nesterov(),
     "friction 5": st.Nesterov(friction=5.0),
     "friction 9": st.Nesterov(friction=9.0),
+    "average of friction 3": st.Averaged(st.Nesterov()),
+    "critical damping": st.HeavyBall(),
     "gradient descent": st.GradientDescent(),
 }
-PENALTIES = np.geomspace(10.0, 1e-5, 40)
+PENALTIES = np.geomspace(10.0, 1e-4, 26)
 COLOURS = {
     "ridge": ("#0072B2", "--"),
+    "vanishing decay": ("#CC79A7", "-"),
     "friction 3": ("#D55E00", "-"),
     "friction 9": ("#009E73", "-"),
     "gradient descent": ("#999999", "-"),
 }
-STEPS = {"gradient descent": 600}
+STEPS = {"gradient descent": 900}
 
 
 def drawn(setting: tuple[float, float, float], seed: int) -> tuple[Any, Any, Any]:
@@ -62,16 +66,18 @@ def excess(X: Any, coef: Any, found: Any) -> Any:
     return loss.mean(axis=0) - np.mean(np.logaddexp(0, true) - expit(true) * true)
 
 
-def path(rows: Rows, method: Any, steps: int) -> Any:
-    """Return the coefficients after 1, 2, ... steps, as columns."""
-    tuned = lockstep.search(rows, method, 0).method
+def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any, Any]:
+    """Return the coefficients of all classes but the first after 0, 1, 2, ... steps."""
+    tuned = search(rows, method, 0).method
+    # as the estimator does where the first step is the best: a third of the time
+    tuned = with_step(tuned, tuned.step / 3**method.time_power) if finer else tuned
     walk = Steps(tuned, rows.start(at_priors=False))
-    found = []
+    found = [walk.value[-1, :, :-1]]
     for _ in range(steps):
         ahead = walk.ahead()
         walk.take(ahead, rows.gradient(ahead, walk.shown)[0])
-        found.append(walk.shown[0, 0, :-1].copy())
-    return np.array(found).T, tuned
+        found.append(walk.shown[-1, :, :-1])
+    return np.array(found), tuned
 
 
 def simulated(draws: int = DRAWS) -> dict[str, Any]:
@@ -91,13 +97,14 @@ def simulated(draws: int = DRAWS) -> dict[str, Any]:
             ]
             losses = excess(new, coef, np.transpose(peers))
             least.setdefault("ridge", []).append(losses.min())
-            rows = prepared(X[:ROWS], y[:ROWS], 2, constant=0.0, centred=False)
+            rows = Rows(X[:ROWS], y[:ROWS], 2, constant=0.0, centred=False)
             if name == "isotropic, strong":
                 # a penalty on the difference of two logits is half of that on both
                 add(curves, "ridge", 1 / np.sqrt(2 * PENALTIES), losses, draws)
             for kind, method in METHODS.items():
-                found, tuned = path(rows, method, STEPS.get(kind, 120))
-                losses = excess(new, coef, found)
+                found, tuned = path(rows, method, STEPS.get(kind, 200), finer=True)
+                # the difference of two logits that are opposite
+                losses = excess(new, coef, 2 * found[1:, 0].T)
                 least.setdefault(kind, []).append(losses.min())
                 if name == "isotropic, strong":
                     k = np.arange(1, len(losses) + 1)
@@ -130,14 +137,10 @@ def closest() -> list[list[float]]:
         logits = X @ coef
         chances = softmax(size * logits / logits.std(), axis=1)
         y = (chances.cumsum(axis=1) > rng.uniform(size=(n, 1))).argmax(axis=1)
-        rows = prepared(X, y, q, constant=0.0, centred=False)
+        rows = Rows(X, y, q, constant=0.0, centred=False)
         method = st.Nesterov(step=0.02 / rows.curvature())
-        walk = Steps(method, rows.start(at_priors=False))
-        path = [walk.value[0, :, :-1].copy()]
-        for _ in range(400):
-            ahead = walk.ahead()
-            walk.take(ahead, rows.gradient(ahead, walk.shown)[0])
-            path.append(walk.shown[0, :, :-1].copy())
+        others = path(rows, method, 400)[0]
+        found_path = np.concatenate([-others.sum(axis=1, keepdims=True), others], axis=1)
         if size < 1:
             slower = st.Nesterov(step=method.step / q)
             line = st.path(X, q * np.eye(q)[y] - 1, slower, range(401), fit_intercept=False).coef
@@ -149,7 +152,7 @@ def closest() -> list[list[float]]:
             peer = LogisticRegression(
                 C=1 / (n * row[0]), fit_intercept=False, tol=1e-10, max_iter=5000
             ).fit(X, y)
-            row.append(nearest(np.array(path), peer.coef_))
+            row.append(nearest(found_path, peer.coef_))
     return found
 
 
@@ -163,15 +166,12 @@ def following() -> list[list[float]]:
     x = np.geomspace(1e-4, 1e4, 4001)
     ridge = 1 / (1 + x)
     for c in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0):
+        plain = st.Nesterov(1.0)
+        method = st.VanishingDecay(plain, c) if c else plain
         # one direction of a small eigenvalue has the shrinkage of all, at other times
-        small, gain, move, left = 1e-5, 0.0, 0.0, [1.0]
-        for k in range(1, 16001):
-            eta = st.Nesterov(1.0).coefficients(k).momentum
-            ahead = gain + eta * move
-            move = eta * move - small * (ahead - 1) - c / (k + np.sqrt(c)) ** 2 * ahead
-            gain += move
-            left.append(1 - gain)
-        phases = np.sqrt(small) * np.arange(len(left))
+        small, k = 1e-5, np.arange(16001)
+        left = method.shrinkage(small, k)
+        phases = np.sqrt(small) * k
         best = (np.inf, 0.0)
         for time in np.geomspace(1, 6, 300):
             phase = time * np.sqrt(x)

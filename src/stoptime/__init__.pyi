@@ -19,7 +19,7 @@ from stoptime.estimators.logistic import StoppedLogisticRegression, StoppedLogis
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_out_residuals
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
-from stoptime.methods.averages import Averaged, Decayed
+from stoptime.methods.averages import Averaged, Decayed, VanishingDecay
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
@@ -113,8 +113,8 @@ __all__ = [
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
     "StoppedLogisticRegression", "StoppedLogisticRegressionCV", "StoppedRegressor",
-    "StoppedRegressorCV", "TableFit", "TablePreparation", "as_iteration", "bayes_risk", "bounds",
-    "calibrate", "decompose",
+    "StoppedRegressorCV", "TableFit", "TablePreparation", "VanishingDecay", "as_iteration",
+    "bayes_risk", "bounds", "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
     "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
     "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",

@@ -10,8 +10,8 @@ import stoptime as st
 from stoptime.estimators.label_scores import label_scores
 from stoptime.estimators.probabilities import (
     LEAST_SLOPE,
+    FromDecisions,
     OnLabels,
-    _Decided,
     calibrated,
     calibrated_at_stops,
     probabilities,
@@ -107,7 +107,9 @@ def test_scores_are_those_of_scikit_learn(name, n_classes, weighted, rng):
         assert found is None
         return
     options = {} if weights is None else {"sample_weight": weights}
-    models = [_Decided(np.arange(n_classes), slope) for slope in slopes]
+    models = [FromDecisions() for _ in slopes]
+    for model, slope in zip(models, slopes, strict=True):
+        model.classes_, model.slope_ = np.arange(n_classes), slope
     scorer = get_scorer(name)
     expected = [scorer(*pair, place, **options) for pair in zip(models, values, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.model_selection import check_cv
-from sklearn.utils import Tags, assert_all_finite, column_or_1d, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators import probabilities
@@ -27,8 +25,9 @@ from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
+from stoptime.support.arrays import Floats, like, on_host
 from stoptime.support.checks import nonnegative
+from stoptime.support.labels import classes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +37,7 @@ if TYPE_CHECKING:
 CALIBRATIONS = "sigmoid", "isotonic"
 
 
-def _is_missing(label: Any) -> bool:
-    """Tell whether a label is None, NaN, or the NA of pandas."""
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)  # noqa: PLR0124
-
-
-class _LinearClassifier(ClassifierMixin, MethodParameters):
+class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
     """Labels from the decision values of a fitted regressor."""
 
     class_weight: ClassWeight
@@ -61,11 +55,6 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         """
         check_is_fitted(self)
         return self.regressor_.predict(X) + self._shift
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row, always as an array of NumPy."""
-        decisions = self.decision_function(X)
-        return probabilities.chosen(self.classes_, on_host(decisions))
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
@@ -88,11 +77,6 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         if self._curves is not None:
             return probabilities.isotonic_probabilities(self._curves, decisions)
         return probabilities.probabilities(self.slope_, decisions)
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of the probability of each class."""
-        with np.errstate(divide="ignore"):  # a probability may underflow to zero
-            return np.asarray(np.log(self.predict_proba(X)))
 
     def summary(self) -> CoefficientSummary:
         """Return coefficients and standard errors of the classes coded as ±1, a table if printed.
@@ -132,8 +116,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             self.slope_, self._shift = probabilities.calibrated(decisions, place, weights)
             if self.calibration == "isotonic":
                 values = np.asarray(on_host(decisions), np.float64)
-                classes = on_host(place)
-                found = probabilities.isotonic(values, classes, weights, self._shift)
+                found = probabilities.isotonic(values, place, weights, self._shift)
                 self._shift, self._curves = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
@@ -150,51 +133,13 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
         self.coef_ = regressor.coef_.reshape(-1, regressor.n_features_in_)
         self.intercept_ = (regressor.intercept_ + self._shift).reshape(-1)
 
-    def _weights(self, place: Any, sample_weight: Any) -> Floats | None:
-        """Return sample weights times class weights, on the host; None if there are neither."""
-        weights = None if sample_weight is None else np.asarray(on_host(sample_weight), np.float64)
-        if self.class_weight is None:
-            return weights
-        own = compute_sample_weight(self.class_weight, self.classes_[on_host(place)])
-        return np.asarray(own if weights is None else own * weights)
-
     _taken_over: ClassVar[tuple[str, ...]] = (
-        "stop_", "method_", "degrees_of_freedom_", "krylov_", "n_features_in_",
-    )  # fmt: skip
-
-    def _places(self, X: Any, y: Any) -> Any:
-        """Check the labels, store the classes, and return the class of every row.
-
-        Labels on a device stay there if X is on one too.
-        """
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        labels = y
-        if not (is_device_array(X) and is_device_array(y) and y.ndim == 1):
-            labels = column_or_1d(on_host(y), warn=True)
-        if getattr(labels.dtype, "kind", None) == "O" and any(map(_is_missing, {*labels.tolist()})):
-            raise ValueError("Input y contains NaN.")  # the words of scikit-learn
-        if getattr(labels.dtype, "kind", None) in {"O", "U", "S"}:
-            check_classification_targets(labels)  # which explains why labels cannot be sorted
-        self.classes_, place = array_namespace(labels).unique_inverse(labels)
-        self.classes_ = on_host(self.classes_)
-        if self.classes_.dtype.kind == "f":
-            assert_all_finite(self.classes_, input_name="y")
-            # checking few classes, as they should be, costs less than checking all rows
-            few = 2 * len(self.classes_) <= len(labels)
-            check_classification_targets(np.repeat(self.classes_, 2) if few else on_host(labels))
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must have at least two classes; its rows, n_samples={len(labels)}, have "
-                f"{len(self.classes_)}."
-            )
-        return place
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        "stop_",
+        "method_",
+        "degrees_of_freedom_",
+        "krylov_",
+        "n_features_in_",
+    )
 
 
 class StoppedClassifier(_LinearClassifier):
@@ -271,7 +216,7 @@ class StoppedClassifier(_LinearClassifier):
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts the row twice.
         """
-        place = self._places(X, y)
+        self.classes_, place = classes_of(y)
         regressor = self._regressor(
             method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
         )
@@ -324,9 +269,7 @@ class StoppedClassifierCV(_LinearClassifier):
 
     # groups go to the folds of cv without being asked for, as in RidgeClassifierCV
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
-    _taken_over = (
-        *_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_",
-    )  # fmt: skip
+    _taken_over = (*_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_")
 
     def __init__(  # noqa: PLR0913 - those of the regressor and those of classes
         self,
@@ -369,11 +312,11 @@ class StoppedClassifierCV(_LinearClassifier):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        place = self._places(X, y)
+        self.classes_, place = classes_of(y)
         folds = self.cv if is_leave_one_out(self.cv) else None
         if self.cv is not None and folds is None:
             check_splitter(self.cv, groups)
-            labels = self.classes_[on_host(place)]
+            labels = self.classes_[place]
             splitter = check_cv(self.cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
             groups = None

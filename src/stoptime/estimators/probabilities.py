@@ -25,12 +25,21 @@ from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
+from sklearn.utils import Tags, check_consistent_length, column_or_1d, compute_sample_weight
 
 from stoptime.estimators.label_scores import label_scores
-
-from stoptime.support.arrays import (  # isort: skip
-    EPS, Floats, array_namespace, as_float64, constant, like, on_host, slices,
-)  # fmt: skip
+from stoptime.support.arrays import (
+    EPS,
+    Array,
+    Floats,
+    array_namespace,
+    as_float64,
+    constant,
+    like,
+    on_host,
+    slices,
+)
+from stoptime.support.checks import nonnegative
 
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
 
@@ -211,17 +220,60 @@ def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) 
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
-def chosen(classes: NDArray[Any], decisions: Floats) -> NDArray[Any]:
-    """Return the class of each row: of two classes the second above zero, else the largest."""
-    if decisions.ndim == 1:
-        return np.asarray(classes[(decisions > 0).astype(np.intp)])
-    return np.asarray(classes[decisions.argmax(axis=1)])
-
-
 def coded(place: Any, count: int) -> Any:
     """Return ±1: a vector for two classes, else a column for each class."""
     classes = like(place, np.arange(count))
     return 2 * as_float64(place == 1 if count == 2 else place[:, None] == classes) - 1
+
+
+class FromDecisions(ClassifierMixin, BaseEstimator):
+    """Labels and probabilities from decision values: of a fit, or given as X for a scorer."""
+
+    classes_: NDArray[Any]
+    slope_: float | None
+    class_weight: Any
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the decision values themselves."""
+        return np.asarray(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of each row, always as an array of NumPy."""
+        decisions = on_host(self.decision_function(X))
+        place = decisions > 0 if decisions.ndim == 1 else decisions.argmax(axis=1)
+        return np.asarray(self.classes_[place.astype(np.intp)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.
+
+        .. math:: P(\text{class } k \mid x) \propto \exp\bigl(a f_k(x)\bigr)
+
+        with f the decision values, and (0, f) for two classes; a is one for logits.
+        """
+        # logits have no slope of their own
+        slope = getattr(self, "slope_", 1.0)
+        return probabilities(slope, on_host(self.decision_function(X)))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):  # a probability may underflow to zero
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def _weights(self, place: NDArray[np.intp], sample_weight: Any) -> Array | None:
+        """Return sample weights times class weights, on the host; None if there are neither."""
+        weights = None
+        if sample_weight is not None:
+            weights = column_or_1d(nonnegative("sample_weight", on_host(sample_weight)))
+            check_consistent_length(weights, place)
+        if self.class_weight is None:
+            return weights
+        own = compute_sample_weight(self.class_weight, self.classes_[place])
+        return np.asarray(own if weights is None else own * weights, np.float64)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class OnLabels:
@@ -252,26 +304,9 @@ class OnLabels:
     def _each(self, slopes: Floats, values: Floats, place: Any, weights: Any) -> Floats:
         """Call the scorer at one stop after the other."""
         options = {} if weights is None else {"sample_weight": weights}
-        models = [_Decided(self.classes, slope) for slope in slopes]
-        each = zip(models, values, strict=True)
-        return np.array([self.scorer(*pair, self.classes[place], **options) for pair in each])
-
-
-class _Decided(ClassifierMixin, BaseEstimator):
-    """A classifier whose rows are its decision values already, for scorers."""
-
-    def __init__(self, classes: NDArray[Any], slope: float) -> None:
-        self.classes_ = classes
-        self.slope = slope
-
-    def decision_function(self, X: Floats) -> Floats:
-        """Return the decision values themselves."""
-        return X
-
-    def predict(self, X: Floats) -> NDArray[Any]:
-        """Return the labels."""
-        return chosen(self.classes_, X)
-
-    def predict_proba(self, X: Floats) -> Floats:
-        """Return the probabilities of the classes."""
-        return probabilities(self.slope, X)
+        model = FromDecisions()
+        model.classes_ = self.classes
+        found = []
+        for model.slope_, decisions in zip(slopes, values, strict=True):
+            found.append(self.scorer(model, decisions, self.classes[place], **options))
+        return np.array(found)

@@ -4,129 +4,172 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.logistic.rows import Places, Rows
-from stoptime.logistic.steps import Steps, is_automatic, with_step
-from stoptime.support.arrays import Array, array_namespace
+from stoptime.logistic.steps import Steps, with_step
+from stoptime.methods.schedules import LONGEST_SEARCH
+from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
+from stoptime.support.labels import classes_of
 from stoptime.support.progress import progress
 
-Score = Callable[[Places, Array], float]  # of test rows and their logits, of shape (logits, n)
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Score = Callable[[Places, Array], float]  # of test rows and their logits, of shape (classes, n)
 
 
 @dataclass
-class Run:
-    """One run: the errors of held-out rows after 0, 1, 2, ... steps, and the best of them."""
+class CrossEntropyPlan:
+    """When to stop a run: the errors of held-out rows after 0, 1, 2, ... iterations."""
 
     method: Any
-    coef: Any  # of all rows, at the stop
-    stop: int = 0
-    errors: list[float] = field(default_factory=list)
-    standard_errors: list[float] = field(default_factory=list)
-    ended: str = ""  # why it ended, if not because the errors had risen for long
+    coef: Any  # of the run on all rows at the stop, as in Rows
+    iterations: int = 0
+    errors: Any = field(default_factory=list)
+    standard_errors: Any = field(default_factory=list)
+    ended: str = ""  # why, if not because the errors had risen for long
 
     @property
     def error(self) -> float:
         """The least error."""
-        return self.errors[self.stop]
+        return float(self.errors[self.iterations])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the errors had risen in the end; otherwise a longer run may be better."""
+        return not self.ended
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.method}: stop after {self.iterations} iterations, with a log loss of held-out "
+            f"rows of {self.error:.4f} ± {self.standard_errors[self.iterations]:.4f}."
+        )
+        return text if self.finished else f"{text} It still falls there: plan a longer run."
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of held-out rows against the iterations, and the stop."""
+        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        return plots.held_out(self.errors, self.standard_errors, self.iterations, ax)
 
 
-def search(rows: Rows, method: Any, max_iter: int, **options: Any) -> Run:
-    r"""Return the run of a method with the least error at some step; see :func:`run`.
+def plan_cross_entropy(X: Any, y: Any, method: Any) -> CrossEntropyPlan:
+    """Plan the run of ``torch.nn.Linear`` from zero on the rows as they are, with five folds."""
+    X, classes, places = checked(X, y)
+    splits = list(StratifiedKFold(5).split(np.zeros((len(places), 1)), places))
+    rows = Rows(X, places, len(classes), splits, centred=False)
+    return search(rows, method, int(min(method.horizon, LONGEST_SEARCH)), at_priors=False)
 
-    A step "auto" is 1/L. L is first the largest curvature at the start; a run that meets a larger
-    one, as probabilities move away from the shares of the classes, is repeated with twice that L,
-    at most up to a bound. If the best step is the first one, or none, then it was too long: the run
-    is repeated with steps of a third of the time, three times at most.
+
+def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]:
+    """Return rows of a floating type, the classes, and the class of each row.
+
+    A tensor stays on its device, where half precision becomes single precision.
     """
-    curvature, bound = rows.curvature(), rows.largest / 2  # no row has more than a half
-    checked = is_automatic(method) and curvature < bound
-    best = run(rows, _tuned(rows, method, curvature), max_iter, checked=checked, **options)
-    while best.ended == "curvature":
-        curvature = min(2 * curvature, bound)
-        checked = curvature < bound
-        best = run(rows, _tuned(rows, method, curvature), max_iter, checked=checked, **options)
-    latest = best
-    for _ in range(3):
-        if not (is_automatic(method) and best.errors) or latest.stop > 1 or latest.ended:
-            break
-        finer = with_step(latest.method, latest.method.step / 3**method.time_power)
-        latest = run(rows, finer, max_iter, **options)
-        best = min(best, latest, key=lambda one: one.error)
-    return best
+    if is_device_array(X):
+        xp = array_namespace(X)
+        X = X.detach() if hasattr(X, "detach") else X
+        X = X if X.dtype in {xp.float32, xp.float64} else as_dtype(X, xp.float32)
+        if X.ndim != 2 or 0 in X.shape or not bool(xp.all(xp.isfinite(X))):
+            raise ValueError(f"X must be finite, of shape (n, p); its shape is {tuple(X.shape)}.")
+    else:
+        X = check(X, dtype=[np.float64, np.float32], accept_sparse="csr")
+    classes, places = classes_of(y)
+    check_consistent_length(np.empty((X.shape[0], 0)), places)
+    return X, classes, places
 
 
-def _tuned(rows: Rows, method: Any, curvature: float) -> Any:
-    """Return the method with an automatic step, or momentum, as numbers."""
-    if is_automatic(method):
-        method = with_step(method, 1 / curvature if curvature > 0 else 1.0)
-    if method.is_tuned:
-        return method
-    # an automatic momentum needs the smallest eigenvalue too
-    eigenvalues = np.linalg.eigvalsh(rows.times_gram(np.eye(rows.mean.shape[0] + 1)))
-    return method.tuned_to(np.maximum(eigenvalues, 0.0) * rows.curvature() / rows.largest)
+def search(
+    rows: Rows, method: Any, max_iter: int, *, score: Score | None = None, at_priors: bool = True
+) -> CrossEntropyPlan:
+    """Return the run of a method with the least error at some step.
+
+    The error is the log loss, or the negative mean score of the folds. A step "auto" is 1/L. L is
+    first the largest curvature at the start; a run that meets a larger one, as probabilities move
+    away from the shares of the classes, is repeated with twice that L, at most up to a bound. If
+    the best step is among the first three, then these were too long: the run is repeated with steps
+    of a third of the time, three times at most.
+    """
+    automatic = getattr(method, "step", None) == "auto"
+    if automatic:
+        method = with_step(method, 1 / rows.curvature() if rows.largest > 0 else 1.0)
+    if not method.is_tuned:
+        # an automatic momentum needs the smallest eigenvalue too, without that of no intercept
+        size = rows.mean.shape[0] + (rows.constant > 0)
+        gram = rows.times_gram(np.eye(rows.mean.shape[0] + 1))[:size, :size]
+        eigenvalues = np.linalg.eigvalsh(gram)
+        method = method.tuned_to(np.maximum(eigenvalues, 0.0) * rows.curvature() / rows.largest)
+    runs: list[CrossEntropyPlan] = []
+    while True:
+        steps = Steps(method, rows.start(at_priors))
+        # no row has a curvature of more than a half, so that such a step needs no check
+        checked = automatic and method.step * rows.largest > 2
+        latest = CrossEntropyPlan(method, steps.shown[-1])
+        latest.ended = _run(rows, steps, latest, max_iter, score, checked)
+        if latest.ended == "curvature":
+            method = with_step(method, max(method.step / 2, 2 / rows.largest))
+            continue
+        latest.errors = np.array(latest.errors)
+        latest.standard_errors = np.array(latest.standard_errors)
+        runs.append(latest)
+        fine = latest.iterations > 3 or latest.ended or len(runs) > 3
+        if fine or not automatic:
+            return min(runs, key=lambda one: one.error) if rows.test_total else latest
+        method = with_step(method, method.step / 3**method.time_power)
 
 
-def run(
+def _run(
     rows: Rows,
-    method: Any,
+    steps: Steps,
+    found: CrossEntropyPlan,
     max_iter: int,
-    *,
-    score: Score | None = None,
-    at_priors: bool = True,
-    vanishing_decay: float = 0.0,
-    verbose: bool = False,
-    checked: bool = False,
-) -> Run:
+    score: Score | None,
+    checked: bool,
+) -> str:
     """Run until the error of held-out rows has risen for long, or for all steps without folds.
 
-    The error is the log loss or the negative mean score of the folds. A checked run also ends where
-    its curvature exceeds that for which its step is made. Ctrl-C keeps the best step so far.
+    A checked run also ends where its curvature exceeds that for which its step is made. Ctrl-C
+    keeps the best step so far. Returns why the run has ended.
     """
-    steps = Steps(method, rows.start(at_priors), vanishing_decay)
-    found = Run(method, 1 * steps.shown[-1])
-    # step times curvature may go half-way from 1, for which it is made, to where a run diverges
-    limit = (1 + steps.iteration.limit) / 2 / steps.iteration.epsilon
+    has_folds = rows.test_total > 0
     before: tuple[Any, Any] | None = None
     try:
         # with folds, one more pass over the rows says how good the last step is
-        count = max_iter + bool(rows.test_totals.size)
-        for k in progress(range(count), f"{method.name}, steps", verbose):
+        for k in progress(range(max_iter + has_folds), f"{found.method.name}, steps"):
             ahead = steps.ahead()
             gradient, sums, logits = rows.gradient(ahead, steps.shown, keep=score is not None)
-            if rows.test_totals.size:
+            if has_folds:
                 error, deviation = _error(rows, sums) if score is None else _scored(score, logits)
                 found.errors.append(error)
                 found.standard_errors.append(deviation)
                 # a gain of less than a thousandth of the standard error is none
                 if k == 0 or error < found.error - 1e-3 * np.nan_to_num(deviation):
-                    found.stop, found.coef = k, 1 * steps.shown[-1]
-                if k > (1 + steps.patience) * found.stop + 20 * steps.patience:
-                    return found
-            if before is not None and _curvature(*before, ahead, gradient) > limit:
-                found.ended = "curvature"
-                return found
-            before = (1 * ahead, 1 * gradient) if checked else None
+                    found.iterations, found.coef = k, steps.shown[-1]
+                if k > (1 + steps.patience) * found.iterations + 20 * steps.patience:
+                    return ""
+            if before and _curvature(*before, ahead, gradient) > steps.largest_curvature:
+                return "curvature"
+            before = (ahead, gradient) if checked else None
             if k < max_iter:
                 steps.take(ahead, gradient)
     except KeyboardInterrupt:
         if not found.errors:
             raise
-        found.ended = "interrupt"
-        return found
-    if not rows.test_totals.size:
-        found.stop, found.coef = steps.k, steps.shown[-1]
-    found.ended = "max_iter"
-    return found
+        return "interrupt"
+    if not has_folds:
+        found.iterations, found.coef = steps.k, steps.shown[-1]
+    return "max_iter"
 
 
 def _error(rows: Rows, sums: Array) -> tuple[float, float]:
     """Return the mean log loss of test rows, and its standard error over rows."""
-    total = rows.test_totals.sum()
-    mean, square = sums.sum(axis=1) / total
-    return float(mean), float(np.sqrt(max(square - mean**2, 0.0) / total))
+    mean, square = sums / rows.test_total
+    return float(mean), float(np.sqrt(max(square - mean**2, 0.0) / rows.test_total))
 
 
 def _scored(score: Score, logits: Any) -> tuple[float, float]:
@@ -143,8 +186,11 @@ def _curvature(old: Any, old_gradient: Any, new: Any, new_gradient: Any) -> floa
     """Return the largest curvature of the loss between two points, over all runs."""
     xp = array_namespace(new)
     move = new - old
-    squares = xp.sum(move * move, axis=(1, 2))
-    rise = xp.sum(move * (new_gradient - old_gradient), axis=(1, 2))
+    rise = new_gradient - old_gradient
+    # the logits of the first class are minus the sum of the others, and move as well
+    moved = move + xp.sum(move, axis=1, keepdims=True)
+    squares = xp.sum(move * moved, axis=(1, 2))
     # where coefficients hardly move, the rounding of gradients would look like a curvature
     still = squares <= 1e-10 * xp.sum(new * new, axis=(1, 2))
-    return float(xp.max(xp.where(still, 0 * rise, rise / (squares + still))))
+    rises = xp.sum(moved * rise, axis=(1, 2))
+    return float(xp.max(xp.where(still, 0 * rises, rises / (squares + still))))

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
-from stoptime.methods.averages import Averaged, Decayed
+from stoptime.methods.averages import Averaged, Decayed, VanishingDecay
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
@@ -65,7 +65,13 @@ ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
 ALIASES: dict[str, type[Method]] = {"nesterov-flow": AcceleratedFlow}
 """Other names that are accepted wherever the name of a method is."""
 WRITABLE = ALL_METHODS | _by_name(
-    SGD, Decayed, Averaged, AveragedFlow, OptimalIteration, HighResolutionAcceleratedFlow
+    SGD,
+    Decayed,
+    VanishingDecay,
+    Averaged,
+    AveragedFlow,
+    OptimalIteration,
+    HighResolutionAcceleratedFlow,
 )
 """The methods that can be written to a file: also those that are not found by a name."""
 

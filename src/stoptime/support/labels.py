@@ -1,0 +1,35 @@
+"""Labels of rows, as the numbers of their classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from stoptime.support.arrays import on_host
+
+
+def classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, and the number of the class of each row, on the host."""
+    if y is None:
+        raise ValueError("A classifier requires y to be passed, but the target y is None.")
+    labels = column_or_1d(on_host(y), warn=True)
+    if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
+        raise ValueError("Input y contains NaN.")  # the words of scikit-learn
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    classes, places = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must have at least two classes; its rows, n_samples={len(labels)}, have "
+            f"{len(classes)} class."
+        )
+    return classes, places
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)  # noqa: PLR0124
