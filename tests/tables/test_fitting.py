@@ -167,6 +167,12 @@ def test_rows_without_a_target_or_a_value_are_left_out(houses):
     assert "2 rows with missing values left out." in whole.notes
 
 
+def test_a_dict_of_columns_is_a_table(houses):
+    columns = {name: houses[name].tolist() for name in houses}
+    same = st.fit_table(columns, "price", compare=False)
+    assert same.model.stop_ == st.fit_table(houses, "price", compare=False).model.stop_
+
+
 def test_weights_count_rows(houses):
     times = np.arange(60) % 3 + 1
     weighted = st.fit_table(houses.assign(w=times), "price", weights="w", rule="path-gcv")

@@ -28,7 +28,7 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import Floats, array_namespace, is_device_array, like, on_host
-from stoptime.support.checks import nonnegative
+from stoptime.support.checks import nonnegative, one_label_each
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +172,7 @@ class _LinearClassifier(ClassifierMixin, MethodParameters):
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         labels = y
         if not (is_device_array(X) and is_device_array(y) and y.ndim == 1):
-            labels = column_or_1d(on_host(y), warn=True)
+            labels = one_label_each(on_host(y))
         if getattr(labels.dtype, "kind", None) == "O" and any(map(_is_missing, {*labels.tolist()})):
             raise ValueError("Input y contains NaN.")  # the words of scikit-learn
         if getattr(labels.dtype, "kind", None) in {"O", "U", "S"}:

@@ -60,6 +60,11 @@ class FromLogits(ClassifierMixin, BaseEstimator):
             logits = np.column_stack([np.zeros_like(logits), logits])
         return np.asarray(softmax(logits, axis=1))
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):  # a probability may underflow to zero
+            return np.asarray(np.log(self.predict_proba(X)))
+
 
 class StoppedLogisticRegression(FromLogits, MethodParameters, Versioned):
     r"""Softmax regression by a gradient method, after a given number of steps.

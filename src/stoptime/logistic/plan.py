@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from stoptime.logistic.lockstep import search
@@ -15,6 +15,7 @@ from stoptime.logistic.rows import Places, prepared
 from stoptime.methods.base import Method
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array, on_host
+from stoptime.support.checks import one_label_each
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
             raise ValueError(f"X must be finite, of shape (n, p); its shape is {tuple(X.shape)}.")
     else:
         X = check(X, dtype=FLOATS, accept_sparse="csr")
-    labels = column_or_1d(on_host(y), warn=True)
+    labels = one_label_each(on_host(y))
     check_consistent_length(np.empty((X.shape[0], 0)), labels)
     check_classification_targets(labels)
     classes, places = np.unique(labels, return_inverse=True)

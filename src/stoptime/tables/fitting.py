@@ -37,7 +37,7 @@ def fit_table(
 
     Parameters
     ----------
-    frame : DataFrame of pandas or polars, or path
+    frame : DataFrame of pandas or polars, dict of columns, or path
         The table, or a file that :func:`stoptime.tables.read_table` reads.
     target : str
         The column to predict. Rows without it are left out.

@@ -320,10 +320,12 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
 
 
 def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
-    """Return a pandas.DataFrame for a frame of pandas or polars, or for an array."""
+    """Return a pandas.DataFrame for a frame of pandas or polars, a dict of columns, or an array."""
     pd = pandas()
     if hasattr(X, "to_pandas"):
         X = X.to_pandas()
+    if isinstance(X, Mapping):
+        X = pd.DataFrame(X)
     if isinstance(X, pd.DataFrame):
         frame = X.set_axis([str(name) for name in X.columns], axis=1)
     else:

@@ -160,8 +160,11 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
 
     def read(**options: Any) -> Any:
         file.seek(0)
-        below = {"sep": delimiter, "skiprows": int(for_excel), "skipinitialspace": True}
-        return pd.read_csv(file, **below, **options)
+        options |= {"sep": delimiter, "skiprows": int(for_excel), "skipinitialspace": True}
+        # before pandas 3.1 a number may be off in its last digit by default
+        if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+            options["float_precision"] = "round_trip"
+        return pd.read_csv(file, **options)
 
     # the header is read as data, because pandas would rename empty and repeated names
     header = read(header=None, nrows=1, keep_default_na=False, dtype=str)
