@@ -234,10 +234,16 @@ def test_a_model_file_that_is_not_there_is_named_with_a_similar_one(tmp_path):
 
 def test_loading_a_model_of_arrays_needs_no_pandas(tmp_path, data):
     st.save(st.StoppedRegressorCV().fit(*data), tmp_path / "model.json")
-    code = (
-        "import sys; sys.modules['pandas'] = None; import stoptime as st; "
-        "st.load('model.json').predict([[1, 2, 3, 4]])"
-    )
+    code = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+import stoptime as st
+st.load("model.json").predict([[1, 2, 3, 4]])
+"""
     done = subprocess.run(  # noqa: S603 - our own code
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
         env=os.environ,
