@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 SOAK   ?= 20000
 
-.PHONY: setup demo test coverage lint soak bench bench-quick study docs paper dist test-dist test-matrix mutants clean
+.PHONY: setup demo test coverage lint soak bench bench-quick study docs paper dist test-dist clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed  ## install stoptime and its tools into .venv
@@ -51,7 +51,6 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 bench: $(VENV)/.installed-bench  ## measure speed as ratios to peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.real_data
-	$(BIN)/python -m benchmarks.import_time
 
 bench-quick: $(VENV)/.installed-bench  ## print a smaller run in under four minutes
 	$(BIN)/python -m benchmarks --quick
@@ -87,11 +86,5 @@ dist: setup  ## build the sdist and, from it, the wheel
 test-dist: dist  ## install the wheel into an empty environment and run the README there
 	$(BIN)/python tools/test_dist.py
 
-test-matrix: setup  ## all tests on every Python with the lowest and the newest dependencies; ARGS picks some
-	$(BIN)/python tools/test_matrix.py $(ARGS)
-
-mutants: setup  ## change the mathematics at random places and see whether the tests notice; ARGS picks files
-	$(BIN)/python tools/mutants.py $(ARGS)
-
 clean:  ## remove everything the other targets made
-	rm -rf $(VENV) .matrix dist docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* reproduction
+	rm -rf $(VENV) dist docs/_build docs/figures docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* reproduction

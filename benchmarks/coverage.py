@@ -1,23 +1,26 @@
 """Measure how often 90 % prediction intervals contain a new response.
 
-    python -m benchmarks.coverage [--runs 150] [--share 1.0] [--processes 1]
+    python -m benchmarks.coverage [--runs 150] [--processes 1]
 
 Every run draws training rows, chooses the stop by leave-one-out, and counts in how many of 200 new
 rows each kind of interval contains the response. The standard error is that of the mean over runs.
 Nested intervals, which choose the stop anew without each row, take n refits: they are computed for
 some of the runs only, and their coverage is that of the jackknife+ in all runs plus the mean
-difference in these.
+difference in these. The results are written to benchmarks/results/coverage.json, and the range over
+the kinds of noise is the table of docs/left_out.md.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed
 
 import stoptime as st
+from benchmarks.results import load, save
 
 CONFIDENCE = 0.9
 NESTED_RUNS = {60: 80, 150: 20, 300: 8}  # by the number of rows: their time grows like its cube
@@ -90,35 +93,39 @@ def one_cell(noise: str, n: int, p: int, runs: int, nested_runs: int) -> tuple[n
     return np.append(mean, mean[-1] + gain.mean()), np.sqrt(np.append(variance, nested)), ratio
 
 
-def main(runs: int = 150, share: float = 1.0, processes: int = 1) -> None:
-    """Print the table."""
-    print(f"coverage of {CONFIDENCE:.0%} intervals in %, ± its standard error")
-    print("| noise | n | p/n | jackknife | jackknife+ | nested | ratio of widths |")
-    print("|---|---|---|---|---|---|---|")
-    places = [
-        (noise, n, aspect, max(2, round(share * nested_runs)))
-        for n, nested_runs in NESTED_RUNS.items()
-        for aspect in ASPECTS
-        for noise in NOISES
-    ]
-    jobs = (
-        delayed(one_cell)(noise, n, max(2, round(aspect * n)), max(runs, few), few)
-        for noise, n, aspect, few in places
+def table() -> str:
+    """Return the range of the stored coverages over the kinds of noise, for every size."""
+    cells = load("coverage.json")["cells"]
+    lines = ["| rows | p/n | jackknife | jackknife+ | nested |", "|---|---|---|---|---|"]
+    for n in NESTED_RUNS:
+        for aspect in ASPECTS:
+            found = [cell for cell in cells if (cell["n"], cell["aspect"]) == (n, aspect)]
+            every = np.array([cell["coverage"] for cell in found]).T
+            ranges = [f"{one.min():.1f} to {one.max():.1f}" for one in every]
+            lines.append(f"| {n} | {aspect} | " + " | ".join(ranges) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure every cell, store them, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage")
+    parser.add_argument("--runs", type=int, default=150, help="training sets for each line")
+    parser.add_argument("--processes", type=int, default=1, help="lines measured at a time")
+    given = parser.parse_args()
+    # the slow ones first, so that all processes end at about the same time
+    places = list(product(sorted(NESTED_RUNS, reverse=True), ASPECTS, NOISES))
+    found = Parallel(n_jobs=given.processes)(
+        delayed(one_cell)(noise, n, max(2, round(aspect * n)), given.runs, NESTED_RUNS[n])
+        for n, aspect, noise in places
     )
-    everything = []
-    found = Parallel(n_jobs=processes, return_as="generator")(jobs)
-    for (noise, n, aspect, _), (mean, error, ratio) in zip(places, found, strict=True):
-        cells = " | ".join(f"{m:.1f} ± {e:.1f}" for m, e in zip(mean, error, strict=True))
-        print(f"| {noise} | {n} | {aspect} | {cells} | {ratio:.2f} |", flush=True)
-        everything.append(mean)
-    for kind, values in zip(KINDS, np.transpose(everything), strict=True):
-        print(f"{kind}: {values.min():.1f} to {values.max():.1f}, mean {values.mean():.1f}")
+    cells = [
+        {"n": n, "aspect": aspect, "noise": noise, "coverage": mean.tolist()}
+        | {"standard_error": error.tolist(), "ratio_of_widths": float(ratio)}
+        for (n, aspect, noise), (mean, error, ratio) in zip(places, found, strict=True)
+    ]
+    save({"runs": given.runs, "kinds": KINDS, "cells": cells}, "coverage.json")
+    print(table())
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Measure the coverage of prediction intervals.")
-    parser.add_argument("--runs", type=int, default=150, help="training sets for each line")
-    parser.add_argument("--share", type=float, default=1.0, help="of the runs of nested intervals")
-    parser.add_argument("--processes", type=int, default=1, help="lines measured at a time")
-    given = parser.parse_args()
-    main(given.runs, given.share, given.processes)
+    main()

@@ -11,20 +11,15 @@ benchmarks/results/datasets.json, and page and figures are made from this file.
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.results import rounded
+from benchmarks.results import save
 from benchmarks.study import measure, report
 from benchmarks.study.problems import problems
-from stoptime.support.files import atomic
 
-RESULTS = Path(__file__).parent / "results"
 QUICK = ("iris", "linnerud", "smooth surface, rbf", "blur, smooth")
 SEEDS = 50
 
@@ -45,7 +40,7 @@ def study(quick: bool = False) -> dict[str, Any]:
         synthetic = []
         for name in measure.ALIGNMENTS:
             synthetic.append(measure.excess_risks(name, 2 if quick else SEEDS))
-            print(f"{report.risk_line(synthetic[-1])}   {time.perf_counter() - begin:.0f} s")
+            print(name, synthetic[-1]["models"]["auto"], flush=True)
     return {
         "mode": "quick" if quick else "full",
         "date": datetime.now(UTC).date().isoformat(),
@@ -58,29 +53,19 @@ def study(quick: bool = False) -> dict[str, Any]:
     }
 
 
-def save(results: dict[str, Any], folder: Path) -> Path:
-    """Write the results; those of a quick run get a name of their own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / ("datasets.json" if results["mode"] == "full" else "datasets-quick.json")
-    with atomic(file) as path:
-        text = json.dumps(rounded(results), indent=1, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
-    return file
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> None:
     """Run the study, and write the page of a full run."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.datasets")
     parser.add_argument("--quick", action="store_true", help="a few small problems, printed only")
     parser.add_argument("--page", action="store_true", help="draw the page again")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if not options.page:
-        print(f"wrote {save(study(options.quick), RESULTS).name}")
-    if not options.quick:
-        report.write(RESULTS / "datasets.json")
-        print("wrote docs/datasets.md")
-    return 0
+        results = study(options.quick)
+        if options.quick:
+            return
+        save(results, "datasets.json")
+    report.write()
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -1,6 +1,6 @@
 """Speed of a fit on a GPU, relative to the bare products and eigh on the same device.
 
-    python -m benchmarks.gpu [--shape n p] [--out benchmarks/results/gpu.json]
+    python -m benchmarks.gpu [--shape n p] [--out gpu.json]
 
 This needs torch with CUDA. The first cases are in float64, with 100 stops, with and without
 exact leave-one-out; the others are default fits of float32 data. ``python -m benchmarks.page`` adds
@@ -14,18 +14,17 @@ import datetime as dt
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import stoptime as st
 from benchmarks.data import label
-from benchmarks.harness import Case, Settings, Work, interleaved, ratio
+from benchmarks.harness import Settings, Work, interleaved, measure
 from benchmarks.machine import versions
-from benchmarks.results import Measure, Outcome, Run, save, seconds
+from benchmarks.page import in_words
+from benchmarks.results import save, seconds
 
 GROUP = "gpu"
 PEER = "bare X.T @ X, eigh and X @ V"
@@ -128,28 +127,22 @@ def cases(shape: tuple[int, int]) -> Iterator[tuple[str, Work, Any]]:
         yield name, Work(fit, partial(bare, X)), X
 
 
-def measured(name: str, work: Work, X: Any) -> Outcome:
+def measured(name: str, work: Work, X: Any) -> dict[str, Any]:
     """Time one case, and record the peak memory of the device."""
     import torch  # noqa: PLC0415
 
-    problem = f"{name}, {label(*X.shape)}"
-    case = Case(
-        GROUP,
-        problem,
-        PEER,
-        lambda: work,
-        WHY,
-        goal=GOALS.get(name),
-        sense="at most",
-        rounds=ROUNDS,
-    )
     torch.cuda.reset_peak_memory_stats()
     work.ours()
-    held = Measure("times X at the peak, X included", torch.cuda.max_memory_allocated() / X.nbytes)
+    held = torch.cuda.max_memory_allocated() / X.nbytes
     settings = Settings(threads=0, clock=waited_for)
     times, _ = interleaved({"ours": work.ours, "theirs": work.peer}, ROUNDS, settings)
-    first = ratio(times["ours"], times["theirs"], case, work.share)
-    return Outcome(GROUP, problem, PEER, **times, measures=(first, held), why=WHY)
+    ratio = min(times["ours"]) / min(times["theirs"])
+    measures = [
+        measure("times as long", ratio, GOALS.get(name), "at most"),
+        measure("times X at the peak, X included", held),
+    ]
+    found = {"group": GROUP, "name": f"{name}, {label(*X.shape)}", "peer": PEER, "why": WHY}
+    return found | {"share": 1.0, "measures": measures} | times
 
 
 def environment() -> dict[str, Any]:
@@ -166,23 +159,18 @@ def environment() -> dict[str, Any]:
 
 def main() -> None:
     """Print every ratio, and write them."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu")
     parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("N", "P"))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
+    parser.add_argument("--out", default="gpu.json", help="name of the file in benchmarks/results")
     given = parser.parse_args()
-    run = Run("full", dt.date.today().isoformat(), environment())
+    run = {"mode": "full", "date": dt.date.today().isoformat(), "environment": environment()}
+    outcomes = []
     for name, work, X in cases(given.shape):
-        outcome = measured(name, work, X)
-        times = f"{seconds(min(outcome.ours))} against {seconds(min(outcome.theirs))}"
-        print(
-            f"{outcome.name}: {', '.join(map(str, outcome.measures))} ({times}): {outcome.verdict}",
-            flush=True,
-        )
-        run = replace(run, outcomes=(*run.outcomes, outcome))
-        save(run, given.out)
-    print(f"wrote {given.out.name}")
+        outcomes.append(measured(name, work, X))
+        one = outcomes[-1]
+        times = f"{seconds(min(one['ours']))} against {seconds(min(one['theirs']))}"
+        print(f"{one['name']}: {', '.join(map(in_words, one['measures']))} ({times})", flush=True)
+        save(run | {"outcomes": outcomes}, given.out)
 
 
 if __name__ == "__main__":

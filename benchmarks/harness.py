@@ -1,4 +1,9 @@
-"""One case: two competitors are timed in turn, and the ratio of their best times is the result."""
+"""One case: two competitors are timed in turn, and the ratio of their best times is the result.
+
+A result is a dictionary as it stands in the JSON file: group, name, peer, why, the seconds of every
+round (ours, theirs), the share of its task that the peer did, and measures of name, value, goal and
+sense, of which the first is the ratio.
+"""
 
 from __future__ import annotations
 
@@ -8,70 +13,32 @@ import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
-import stoptime
 from benchmarks.machine import pinned
-from benchmarks.results import Measure, Outcome, Sense
-
-INSTALL = {
-    "himalaya": "himalaya",
-    "EarlyStopping": "EarlyStoppingPy",
-    "torch": "torch",
-    "distributed": '"stoptime[dask]"',
-    "psutil": "psutil",
-    "playwright": '"stoptime[browser]"',
-}
-
-
-class MissingError(RuntimeError):
-    """Raised by a case that lacks a program; the message says how to install it."""
 
 
 @dataclass(frozen=True)
 class Work:
     """The timed work, ready to run; data are loaded and modules imported.
 
-    Attributes
-    ----------
-    ours, peer : callable or None
-        Each does its whole task once. Without a peer nothing is timed, and only `measures` counts.
-    share : float
-        The part of its task that the callable of the peer does; the time of the peer is divided by
-        it.
-    measures : callable or None
-        Takes the two answers and returns further measures. It is not timed.
+    Each callable does its whole task once, except that the peer may do a ``share`` of it. Further
+    ``measures`` are taken from the two answers.
     """
 
     ours: Callable[[], Any]
     peer: Callable[[], Any] | None = None
     share: float = 1.0
-    measures: Callable[[Any, Any], tuple[Measure, ...]] | None = None
+    measures: Callable[[Any, Any], tuple[dict[str, Any], ...]] | None = None
 
 
 @dataclass(frozen=True)
 class Case:
     """A comparison with one peer.
 
-    Attributes
-    ----------
-    group, name, peer : str
-        The group, the problem with its size, and the name of the peer.
-    make : callable
-        Returns the work. It is called just before the case is run, so that only the data of this
-        case are in memory.
-    why : str
-        The reason that is printed if the case loses or misses its goal.
-    goal : float or None
-        The goal of the ratio.
-    sense : {"at least", "at most"}
-        "at least": the ratio is the peer's time divided by ours; "at most": ours divided by the
-        peer's.
-    rounds : int
-        Number of rounds of each competitor, unless they take too long.
-    needs : tuple of str
-        Required modules of peers and required parts of stoptime, such as "stoptime.Path".
+    ``make`` returns the work, just before the case is run. With the sense "at least", the ratio is
+    the peer's time divided by ours; with "at most" it is ours divided by the peer's. ``why`` is
+    printed where the case misses its goal; ``needs`` names modules.
     """
 
     group: str
@@ -80,7 +47,7 @@ class Case:
     make: Callable[[], Work]
     why: str
     goal: float | None = 1.0
-    sense: Sense = "at least"
+    sense: str = "at least"
     rounds: int = 5
     needs: tuple[str, ...] = ()
 
@@ -96,20 +63,45 @@ class Settings:
     clock: Callable[[], float] = time.perf_counter
 
 
+def measure(
+    name: str, value: float, goal: float | None = None, sense: str = "at least"
+) -> dict[str, Any]:
+    """Return one number with its goal."""
+    return {"name": name, "value": value, "goal": goal, "sense": sense}
+
+
+def holds(one: Mapping[str, Any]) -> bool:
+    """Tell whether a measure meets its goal; NaN meets none."""
+    if one["goal"] is None:
+        return True
+    return (
+        one["value"] >= one["goal"] if one["sense"] == "at least" else one["value"] <= one["goal"]
+    )
+
+
+def verdict(outcome: Mapping[str, Any]) -> str:
+    """Return the verdict: a ratio above 1 but below its goal is not a loss, every other miss is."""
+    if outcome.get("missing"):
+        return "not run"
+    measures = outcome["measures"]
+    if outcome.get("error") or not measures:
+        return "FAILED"
+    if all(one["goal"] is None for one in measures):
+        return "no goal"
+    if all(map(holds, measures)):
+        return "holds"
+    ratio, *others = measures
+    ahead = ratio["sense"] == "at least" and outcome["theirs"] and ratio["value"] > 1
+    return "below its goal" if ahead and all(map(holds, others)) else "LOSES"
+
+
 def interleaved(
     competitors: Mapping[str, Callable[[], Any]], rounds: int, settings: Settings
-) -> tuple[dict[str, tuple[float, ...]], dict[str, Any]]:
-    """Time all competitors in turn, round after round.
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Time all competitors in turn; return the seconds of every round, and the last answers.
 
     Taking turns spreads the disturbance by other processes evenly, so that ratios are hardly
     affected.
-
-    Returns
-    -------
-    seconds : dict
-        Seconds of every round of each competitor.
-    answers : dict
-        The last return value of each competitor.
     """
     seconds: dict[str, list[float]] = {name: [] for name in competitors}
     answers: dict[str, Any] = {}
@@ -122,61 +114,36 @@ def interleaved(
             begin = settings.clock()
             answers[name] = work()
             seconds[name].append(settings.clock() - begin)
-    return {name: tuple(times) for name, times in seconds.items()}, answers
+    return seconds, answers
 
 
-def missing(needs: tuple[str, ...]) -> str:
-    """Return how to install the first missing requirement, or an empty string."""
-    for need in needs:
-        module, _, attributes = need.partition(".")
-        if module == "stoptime":
-            if not _offers(attributes):
-                return f"this version of stoptime has no {attributes}"
-        elif importlib.util.find_spec(module) is None:
-            return f"pip install {INSTALL[module]}"
-    return ""
-
-
-def _offers(dotted: str) -> bool:
-    absent = object()
-    if reduce(lambda a, name: getattr(a, name, absent), dotted.split("."), stoptime) is not absent:
-        return True
-    return "." not in dotted and importlib.util.find_spec(f"stoptime.{dotted}") is not None
-
-
-def ratio(ours: tuple[float, ...], theirs: tuple[float, ...], case: Case, share: float) -> Measure:
-    """Return the ratio of the best rounds, in the sense of the case."""
-    mine, other = min(ours), min(theirs) / share
-    if case.sense == "at least":
-        return Measure("times as fast", other / mine, case.goal, case.sense)
-    return Measure("times as long", mine / other, case.goal, case.sense)
-
-
-def run_case(case: Case, settings: Settings) -> Outcome:
-    """Run one case; a missing requirement or an error becomes part of its outcome."""
-    head = {"group": case.group, "name": case.name, "peer": case.peer, "why": case.why}
-    if lacks := missing(case.needs):
-        return Outcome(**head, missing=lacks)
+def run_case(case: Case, settings: Settings) -> dict[str, Any]:
+    """Run one case; a missing module or an error becomes part of its result."""
+    found: dict[str, Any] = {"group": case.group, "name": case.name, "peer": case.peer}
+    found |= {"why": case.why, "ours": [], "theirs": [], "measures": [], "share": 1.0}
+    lacking = [one for one in case.needs if importlib.util.find_spec(one) is None]
+    if lacking:
+        return found | {"missing": f"it needs {lacking[0]}"}
     try:
-        return _timed(case, settings, head)
-    except MissingError as lacking:
-        return Outcome(**head, missing=str(lacking))
+        work = case.make()
+        found["share"] = work.share
+        competitors = {"ours": work.ours} | ({"theirs": work.peer} if work.peer else {})
+        with pinned(settings.threads):
+            times, answers = interleaved(competitors, case.rounds if work.peer else 1, settings)
+            if work.measures:
+                found["measures"] = [*work.measures(answers["ours"], answers.get("theirs"))]
     except Exception as error:  # the other cases are still run, and the failure is reported
-        return Outcome(**head, error=f"{type(error).__name__}: {error}".splitlines()[0])
+        return found | {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
     finally:
         gc.collect()
-
-
-def _timed(case: Case, settings: Settings, head: dict[str, str]) -> Outcome:
-    work = case.make()
-    competitors = {"ours": work.ours} | ({"theirs": work.peer} if work.peer else {})
-    with pinned(settings.threads):
-        times, answers = interleaved(competitors, case.rounds if work.peer else 1, settings)
-        others = work.measures(answers["ours"], answers.get("theirs")) if work.measures else ()
-    if not work.peer:
-        return Outcome(**head, measures=others)
-    first = ratio(times["ours"], times["theirs"], case, work.share)
-    return Outcome(**head, **times, measures=(first, *others), share=work.share)
+    if work.peer:
+        found |= times
+        mine, other = min(times["ours"]), min(times["theirs"]) / work.share
+        faster = case.sense == "at least"
+        value = other / mine if faster else mine / other
+        name = "times as fast" if faster else "times as long"
+        found["measures"].insert(0, measure(name, value, case.goal, case.sense))
+    return found
 
 
 def peak_memory(work: Callable[[], Any]) -> int:

@@ -1,6 +1,6 @@
 """Compare the error of images at the chosen stop with the least error of the path.
 
-    python -m benchmarks.inverse --size 256 --noises 20
+    python -m benchmarks.inverse [--size 256] [--noises 20] [--processes 1]
 
 Two problems are solved without their matrices becoming dense: an image that was blurred, and an
 image from its projections. For every method and rule the table has the median and the largest
@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator
 
 import stoptime as st
+from benchmarks.results import load, save
 
 ELLIPSES = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5, 0.4, 0.1, 0.5)]
 NOISE = 0.02  # standard deviation, relative to the root mean square of the data
@@ -75,8 +78,10 @@ def least_error(X: Any, y: np.ndarray, truth: np.ndarray, method: str) -> float:
     return float(np.linalg.norm(coef - truth, axis=1).min())
 
 
-def compare(name: str, size: int, noises: int) -> None:
-    """Print the ratios of one problem."""
+def compare(name: str, size: int, seed: int) -> list[dict[str, Any]]:
+    """Return error over least error of every method and rule, for one noise."""
+    # the L-curve warns where it has no corner, which is part of the comparison
+    warnings.simplefilter("ignore", st.StopWarning)
     X, shape = {"deblurring": blur, "tomography": projections}[name](size)
     truth = phantom(size).ravel()
     clean = X @ truth
@@ -87,36 +92,43 @@ def compare(name: str, size: int, noises: int) -> None:
         "l-curve": st.LCurve(),
         "path-gcv": st.PathGCV(),
     }
-    ratios: dict[tuple[str, str], list[float]] = {}
-    for seed in range(noises):
-        y = clean + deviation * np.random.default_rng(seed).standard_normal(len(clean))
-        for method in METHODS:
-            best = least_error(X, y, truth, method)
-            for rule_name, rule in rules.items():
-                if rule_name == "path-gcv" and method == "conjugate-gradient":
-                    continue  # it needs a filter that does not depend on the response
-                model = st.StoppedRegressorCV(method, rule=rule, fit_intercept=False)
-                error = float(np.linalg.norm(model.fit(X, y).coef_ - truth))
-                ratios.setdefault((method, rule_name), []).append(error / best)
-    for (method, rule_name), found in ratios.items():
-        print(
-            f"| {name} | {method} | {rule_name} | {np.median(found):.3f} | {max(found):.3f} |",
-            flush=True,
-        )
+    y = clean + deviation * np.random.default_rng(seed).standard_normal(len(clean))
+    best = {method: least_error(X, y, truth, method) for method in METHODS}
+    found = []
+    for method, rule in product(METHODS, rules):
+        if rule == "path-gcv" and method == "conjugate-gradient":
+            continue  # it needs a filter that does not depend on the response
+        model = st.StoppedRegressorCV(method, rule=rules[rule], fit_intercept=False).fit(X, y)
+        ratio = float(np.linalg.norm(model.coef_ - truth)) / best[method]
+        found.append({"problem": name, "method": method, "rule": rule, "ratio": ratio})
+    return found
+
+
+def table() -> str:
+    """Return the stored ratios as the table of docs/stopping.md."""
+    ratios: dict[tuple[str, ...], list[float]] = {}
+    for one in load("inverse.json"):
+        key = one["problem"], one["method"], one["rule"]
+        ratios.setdefault(key, []).append(one["ratio"])
+    lines = ["| problem | method | rule | median error over best | largest |", "|---" * 5 + "|"]
+    for key, found in ratios.items():
+        lines.append(f"| {' | '.join(key)} | {np.median(found):.3f} | {max(found):.3f} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Run both problems."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run both problems, store the ratios, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.inverse")
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--noises", type=int, default=20)
-    chosen = parser.parse_args()
-    # the L-curve warns where it has no corner, which is part of the comparison
-    warnings.simplefilter("ignore", st.StopWarning)
-    print("| problem | method | rule | median error over best | largest |")
-    print("|---|---|---|---|---|")
-    for name in ("deblurring", "tomography"):
-        compare(name, chosen.size, chosen.noises)
+    parser.add_argument("--processes", type=int, default=1, help="noises drawn at a time")
+    given = parser.parse_args()
+    jobs = product(("deblurring", "tomography"), range(given.noises))
+    found = Parallel(n_jobs=given.processes)(
+        delayed(compare)(name, given.size, seed) for name, seed in jobs
+    )
+    save([one for some in found for one in some], "inverse.json")
+    print(table())
 
 
 if __name__ == "__main__":

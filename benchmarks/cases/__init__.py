@@ -1,37 +1,14 @@
-"""The cases, one module for each group. A new group needs a module and a line here."""
+"""The cases, one module for each group. A new group needs a module and a name here.
+
+Each module has cases(quick), and GROUP, TITLE and ABOUT for the command line and the page.
+"""
 
 from __future__ import annotations
 
-from benchmarks.cases import (
-    choosing,
-    chunks,
-    classes,
-    explorer,
-    iterations,
-    kernels,
-    paths,
-    sparse,
-    targets,
-    training,
-)
+from benchmarks.cases import choosing, chunks, classes, paths, sparse, targets
 from benchmarks.harness import Case
 
-# Each module has cases(quick), and GROUP, TITLE and ABOUT for the command line and the page.
-GROUPS = {
-    module.GROUP: module
-    for module in (
-        paths,
-        choosing,
-        iterations,
-        training,
-        kernels,
-        classes,
-        targets,
-        sparse,
-        chunks,
-        explorer,
-    )
-}
+GROUPS = {one.GROUP: one for one in (paths, choosing, classes, targets, sparse, chunks)}
 
 
 def all_cases(quick: bool, only: str | None = None) -> list[Case]:

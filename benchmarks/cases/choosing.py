@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import RidgeCV
 
 import stoptime as st
 from benchmarks.data import gaussian, label
-from benchmarks.harness import Case, Work, peak_memory
-from benchmarks.results import Measure
+from benchmarks.harness import Case, Work, measure, peak_memory
 
 GROUP = "choosing"
 TITLE = "Choosing the stop"
@@ -55,11 +55,11 @@ def against_refitting(shape: tuple[int, int]) -> Work:
         paths = (st.path(X[keep], y[keep], "nesterov-flow", stops) for keep in left_out)
         return np.array([y[i] - path.predict(X[i : i + 1])[:, 0] for i, path in enumerate(paths)])
 
-    def same(_: object, residuals: np.ndarray) -> tuple[Measure, ...]:
+    def same(_: object, residuals: np.ndarray) -> tuple[dict[str, Any], ...]:
         middle = len(stops) // 2
         ours = st.left_out_residuals(X, y, "nesterov-flow", stops[middle])[:REFITS]
         gap = np.abs(ours - residuals[:, middle]).max() / np.abs(residuals[:, middle]).max()
-        return (Measure("largest difference", float(gap), 1e-8, "at most"),)
+        return (measure("largest difference", float(gap), 1e-8, "at most"),)
 
     fit = partial(st.StoppedRegressorCV("nesterov-flow", stops=STOPS).fit, X, y)
     return Work(fit, refit, share=REFITS / shape[0], measures=same)
@@ -73,7 +73,7 @@ def memory(shape: tuple[int, int]) -> Work:
     )
     return Work(
         peak,
-        measures=lambda held, _: (Measure("times X", held / X.nbytes, MEMORY_GOAL, "at most"),),
+        measures=lambda held, _: (measure("times X", held / X.nbytes, MEMORY_GOAL, "at most"),),
     )
 
 

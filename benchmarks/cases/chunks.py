@@ -21,8 +21,7 @@ import numpy as np
 
 import stoptime as st
 from benchmarks.data import label
-from benchmarks.harness import Case, Work
-from benchmarks.results import Measure
+from benchmarks.harness import Case, Work, measure
 
 GROUP = "chunks"
 TITLE = "More rows than memory"
@@ -150,12 +149,12 @@ def throughput(n: int, repeats: int, goal: float | None) -> Work:
         with LocalCluster(**options) as cluster, Client(cluster) as client:
             return shares(client, n, repeats)
 
-    def named(found: np.ndarray, _: object) -> tuple[Measure, ...]:
+    def named(found: np.ndarray, _: object) -> tuple[dict[str, Any], ...]:
         clock, processor, held = map(float, found)
         return (
-            Measure("of the bare throughput", clock, goal),
-            Measure("by processor time", processor),
-            Measure("blocks held", held),
+            measure("of the bare throughput", clock, goal),
+            measure("by processor time", processor),
+            measure("blocks held", held),
         )
 
     return Work(measured, measures=named)
@@ -171,6 +170,6 @@ def cases(quick: bool) -> list[Case]:
             "X.T @ X per core",
             partial(throughput, n, repeats, None if quick else SHARE),
             WHY,
-            needs=("stoptime.summarise", "distributed", "psutil"),
+            needs=("distributed", "psutil"),
         )
     ]

@@ -19,8 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
 from benchmarks.data import label
-from benchmarks.harness import Case, Work, peak_memory
-from benchmarks.results import Measure
+from benchmarks.harness import Case, Work, measure, peak_memory
 
 GROUP = "classes"
 TITLE = "Classes, probabilities and intervals"
@@ -117,13 +116,13 @@ def rocket(n: int, columns: int) -> Work:
     ours = quietly(lambda: st.StoppedClassifierCV().fit(X, y))
     peer = partial(RidgeClassifierCV(ALPHAS).fit, X, y)
 
-    def measures(mine: Any, other: Any) -> tuple[Measure, ...]:
+    def measures(mine: Any, other: Any) -> tuple[dict[str, Any], ...]:
         right = float(mine.score(X_test, y_test)), float(other.score(X_test, y_test))
         memory = peak_memory(ours) / peak_memory(peer)
         return (
-            Measure("accuracy", right[0], right[1]),
-            Measure("accuracy of the peer", right[1]),
-            Measure("of its peak memory", memory, 1.0, "at most"),
+            measure("accuracy", right[0], right[1]),
+            measure("accuracy of the peer", right[1]),
+            measure("of its peak memory", memory, 1.0, "at most"),
         )
 
     return Work(ours, peer, measures=measures)
@@ -171,10 +170,10 @@ def probabilities(splits: int) -> Work:
     def fitted(model: Any) -> list[Any]:
         return [make_pipeline(StandardScaler(), model()).fit(one[0], one[2]) for one in halves]
 
-    def losses(mine: list[Any], other: list[Any]) -> tuple[Measure, ...]:
+    def losses(mine: list[Any], other: list[Any]) -> tuple[dict[str, Any], ...]:
         found = [mean_loss(models) for models in (mine, other)]
-        first = Measure("log loss", found[0], found[1], "at most")
-        return first, Measure("log loss of the peer", found[1])
+        first = measure("log loss", found[0], found[1], "at most")
+        return first, measure("log loss of the peer", found[1])
 
     def mean_loss(models: list[Any]) -> float:
         pairs = zip(models, halves, strict=True)

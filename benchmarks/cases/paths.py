@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 import stoptime as st
 from benchmarks.data import gaussian, label
-from benchmarks.harness import Case, Work
-from benchmarks.results import Measure
+from benchmarks.harness import Case, Work, measure
 
 GROUP = "paths"
 TITLE = "A full path"
@@ -64,10 +64,10 @@ def integrate(Xc: np.ndarray, yc: np.ndarray, stops: np.ndarray) -> np.ndarray:
     return solved.y[:p].T
 
 
-def distance(ours: st.Path, theirs: np.ndarray) -> tuple[Measure, ...]:
+def distance(ours: st.Path, theirs: np.ndarray) -> tuple[dict[str, Any], ...]:
     """Return the difference of two paths relative to the largest coefficient."""
     gap = np.abs(ours.coef - theirs).max() / np.abs(theirs).max()
-    return (Measure("largest difference", float(gap), SAME, "at most"),)
+    return (measure("largest difference", float(gap), SAME, "at most"),)
 
 
 def problem(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,8 +12,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 
 import stoptime as st
 from benchmarks.data import label
-from benchmarks.harness import Case, Work
-from benchmarks.results import Measure
+from benchmarks.harness import Case, Work, measure
 
 GROUP = "sparse"
 TITLE = "Sparse data"
@@ -101,12 +101,12 @@ def against(peer: str, shape: tuple[int, int, int], phase: float) -> Work:
         "Nesterov's iteration": partial(nesterov, A, y, 1 / largest, int(phase)),
     }
 
-    def products(*_: object) -> tuple[Measure, ...]:
+    def products(*_: object) -> tuple[dict[str, Any], ...]:
         mine, other = A.count(ours), A.count(peers[peer])
         return (
-            Measure("times the products", mine / other, PRODUCTS, "at most"),
-            Measure("products", mine),
-            Measure("of the peer", other),
+            measure("times the products", mine / other, PRODUCTS, "at most"),
+            measure("products", mine),
+            measure("of the peer", other),
         )
 
     return Work(ours, peers[peer], measures=products)
@@ -125,7 +125,6 @@ def cases(quick: bool) -> list[Case]:
             goal=TIME.get(peer, 1.0),
             sense="at most" if peer in TIME else "at least",
             rounds=3,
-            needs=("stoptime.Path.krylov",),
         )
         for shape in shapes
         for peer, why in WHY.items()

@@ -9,8 +9,7 @@ import numpy as np
 
 import stoptime as st
 from benchmarks.data import label
-from benchmarks.harness import Case, Work, peak_memory
-from benchmarks.results import Measure
+from benchmarks.harness import Case, Work, measure, peak_memory
 
 GROUP = "targets"
 TITLE = "Many targets"
@@ -81,10 +80,10 @@ def against_himalaya(rule: str, shape: tuple[int, int], n_targets: int) -> Work:
 
     X, Y, X_test, Y_test = data(*shape, n_targets)
 
-    def scores(ours: Any, peer: Any) -> tuple[Measure, ...]:
+    def scores(ours: Any, peer: Any) -> tuple[dict[str, Any], ...]:
         mine = score(X_test, Y_test, ours.coef_, ours.intercept_)
         other = score(X_test, Y_test, peer.coef_.T, peer.intercept_)
-        return (Measure("mean R²", mine, other), Measure("mean R² of the peer", other))
+        return (measure("mean R²", mine, other), measure("mean R² of the peer", other))
 
     options = {"n_targets_batch": BATCH, "n_targets_batch_refit": BATCH}
     peer = RidgeCV(PENALTIES, fit_intercept=True, cv=5, solver_params=options)
@@ -113,12 +112,12 @@ def against_banded_ridge(shape: tuple[int, int], n_targets: int) -> Work:
 
     X, Y, X_test, Y_test, groups = banded_data(*shape, n_targets)
 
-    def scores(ours: Any, peer: Any) -> tuple[Measure, ...]:
+    def scores(ours: Any, peer: Any) -> tuple[dict[str, Any], ...]:
         mine = score(X_test, Y_test, ours.coef_, ours.intercept_)
         other = score(X_test, Y_test, peer.coef_.T, peer.intercept_)
         return (
-            Measure("mean R²", mine, other - R2_MARGIN),
-            Measure("mean R² of the peer", other),
+            measure("mean R²", mine, other - R2_MARGIN),
+            measure("mean R² of the peer", other),
         )
 
     options = {"n_iter": DRAWS, "alphas": PENALTIES, "n_targets_batch": BATCH}
@@ -136,7 +135,7 @@ def memory(shape: tuple[int, int], n_targets: int) -> Work:
     X, Y, *_ = data(*shape, n_targets)
     ours = st.StoppedRegressorCV(METHOD, stops=100, per_target=True, rule="path-gcv")
     peak = partial(peak_memory, lambda: ours.fit(X, Y))
-    return Work(peak, measures=lambda held, _: (Measure("GiB", held / 2**30, MEMORY, "at most"),))
+    return Work(peak, measures=lambda held, _: (measure("GiB", held / 2**30, MEMORY, "at most"),))
 
 
 def cases(quick: bool) -> list[Case]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from benchmarks import figures
-from benchmarks.page import ROOT, image, machine_line, unbroken
-from benchmarks.results import Run, seconds, short
-from benchmarks.study import pictures
+from benchmarks.figures import PAGES, on
+from benchmarks.page import FIGURES, ROOT, image
+from benchmarks.page import cells as row
+from benchmarks.results import load, machine_line, seconds, short
 from benchmarks.study.measure import FOLDS
 from benchmarks.study.models import AUTO, BASELINE, SIMPLE
-from benchmarks.study.pictures import ratio, verdict
 from stoptime.support.files import atomic
 
-FIGURES = "_static/benchmarks"
 GROUPS = {
     "bundled": "Data bundled with scikit-learn",
     "shipped": "Data shipped with statsmodels",
@@ -29,6 +27,8 @@ COLUMNS = (
     BASELINE, AUTO, SIMPLE, "gradient flow", "friction 3", "PLS", "PCR", "LassoCV", "KernelRidge",
     "gradient boosting",
 )  # fmt: skip
+# Okabe and Ito's palette, which colour-blind readers can distinguish; shapes repeat the colours.
+MARKS = {"better": ("#0072B2", "o"), "equal": ("#999999", "D"), "worse": ("#D55E00", "X")}
 CHANCE = 0.159  # of a Gaussian variable above one standard deviation
 LONG = 0.03  # seconds; a fit of RidgeCV that is not dominated by fixed costs
 LIMITS = {"a = 1/2": 0.92, "a = 1": 0.68, "a = 2": 0.55, "isotropic": 1.02}
@@ -74,27 +74,6 @@ METHOD = """\
 - Times are processor times of one fit with one thread, the median over all outer folds.
   Preparation of the columns is not counted.
 """
-WHY = """\
-## Why it wins and loses
-
-Five cases were looked at more closely, on the first repetition of the run of 16 November 2026.
-
-- *Friedman 1* and *500 digits*, both with Matérn 3/2, are wins that no ridge can have. `RidgeCV`
-  chose its smallest penalty in every fit, and a grid down to 1e-14 gives it the same error.
-  Momentum goes further than interpolation: its shrinkage is negative in about two fifths and one
-  half of the directions, as if the penalty were negative.
-- *Digits* is a loss to the grid alone: *auto* chose ridge in every fold, and `RidgeCV` with 2000
-  penalties has the same error as *auto*.
-- *Gravity, smooth* is in part a loss to the end of the grid. In two of five folds `RidgeCV` stopped
-  at its smallest penalty; with a grid down to 1e-14 it chooses a smaller one, and its test error
-  rises by 12 % and 8 %.
-- *Tomography* is a loss of the choice. In two of five folds friction 3 had the smaller
-  leave-one-out error, by up to 4 %, and a test error larger by 15 % and 22 %. A smaller part
-  belongs to the grid: `RidgeCV` with 2000 penalties is 2 % worse than with 100.
-
-So choosing among several methods has a price where their errors differ by less than their noise.
-`prefer_simple=True` lowers it and keeps most of the gain below.
-"""
 SYNTHETIC = """\
 ## Where the answer is known
 
@@ -107,6 +86,46 @@ exactly.
 """
 
 
+def verdict(one: dict[str, Any], model: str = AUTO) -> str:
+    """Return whether a model differs from RidgeCV by more than one paired standard error."""
+    found = one["models"][model]
+    if abs(found["difference"]) <= found["standard_error"]:
+        return "equal"
+    return "better" if found["difference"] < 0 else "worse"
+
+
+def ratio(one: dict[str, Any], model: str = AUTO) -> float:
+    """Return the test error of a model divided by that of RidgeCV."""
+    # The stored errors have few digits, and the stored difference has as many of its own.
+    return float(1 + one["models"][model]["difference"] / one["models"][BASELINE]["error"])
+
+
+def errors(data: list[dict[str, Any]], page: str) -> Figure:
+    """Draw the test error of "auto" relative to RidgeCV on each data set, sorted."""
+    ordered = sorted(data, key=ratio, reverse=True)
+    figure = Figure(figsize=(8.5, 1.4 + 0.23 * len(ordered)), layout="constrained")
+    ax = figure.add_subplot()
+    for height, one in enumerate(ordered):
+        colour, marker = MARKS[verdict(one)]
+        spread = one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
+        ax.errorbar(
+            ratio(one), height, xerr=spread, fmt=marker, color=on(page, colour), markersize=6,
+            elinewidth=1.4, capsize=2,
+        )  # fmt: skip
+    ax.axvline(1, color=PAGES[page], linewidth=0.8)
+    names = [f"{one['name']}  ({one['n']} × {one['p']})" for one in ordered]
+    ax.set_yticks(range(len(ordered)), names, fontsize=8)
+    ax.set_ylim(-0.7, len(ordered) - 0.3)
+    ax.set_xlabel("test error of auto / test error of RidgeCV, ± one paired standard error")
+    ax.grid(axis="x", alpha=0.25)
+    for name, (colour, marker) in MARKS.items():
+        number = sum(verdict(one) == name for one in ordered)
+        said = "within one standard error" if name == "equal" else f"{name} than RidgeCV"
+        ax.plot([], [], marker, color=on(page, colour), label=f"{said}: {number}")
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
 def line(one: dict[str, Any]) -> str:
     """Return a line that shows progress."""
     times = one["models"][AUTO]["seconds"], one["models"][BASELINE]["seconds"]
@@ -114,12 +133,6 @@ def line(one: dict[str, Any]) -> str:
         f"{one['name']}: auto / RidgeCV {ratio(one):.4f} ({in_errors(one):+.1f} standard errors), "
         f"time {seconds(times[0])} against {seconds(times[1])}"
     )
-
-
-def risk_line(one: dict[str, Any]) -> str:
-    """Return a line that shows progress with the synthetic problems."""
-    auto = one["models"][AUTO]
-    return f"{one['name']}: auto / RidgeCV {auto['ratio']:.3f} ± {auto['standard_error']:.3f}"
 
 
 def in_errors(one: dict[str, Any], model: str = AUTO) -> float:
@@ -133,28 +146,13 @@ def slowdown(one: dict[str, Any], model: str = AUTO) -> float:
     return float(one["models"][model]["seconds"] / one["models"][BASELINE]["seconds"])
 
 
-def row(*cells: str) -> str:
-    """Return one row of a table."""
-    return "| " + " | ".join(map(unbroken, cells)) + " |"
-
-
-def rule(number: int) -> str:
-    """Return the line below the head of a table."""
-    return "|---" * number + "|"
-
-
-def plural(number: int) -> str:
-    """Return a number of data sets."""
-    return f"{number} data set" if number == 1 else f"{number} data sets"
-
-
 def summary(data: list[dict[str, Any]]) -> list[str]:
     """Return the table of all models against RidgeCV."""
     head = (
         "against RidgeCV", "data sets", "better", "equal", "worse", "better by 2", "worse by 2",
         "error ratio: least", "median", "largest", "median time ratio",
     )  # fmt: skip
-    lines = [row(*head), rule(len(head))]
+    lines = [row(*head), "|---" * len(head) + "|"]
     for name in COLUMNS[1:]:
         having = [one for one in data if name in one["models"]]
         if not having:
@@ -162,7 +160,7 @@ def summary(data: list[dict[str, Any]]) -> list[str]:
         verdicts = [verdict(one, name) for one in having]
         errors = np.array([in_errors(one, name) for one in having])
         ratios = [ratio(one, name) for one in having]
-        counts = [len(having), *(verdicts.count(kind) for kind in pictures.VERDICTS)]
+        counts = [len(having), *(verdicts.count(kind) for kind in MARKS)]
         counts += [int(np.sum(errors < -2)), int(np.sum(errors > 2))]
         shown = [f"{value:.3g}" for value in (min(ratios), float(np.median(ratios)), max(ratios))]
         time = short(float(np.median([slowdown(one, name) for one in having])))
@@ -176,7 +174,10 @@ def beyond(data: list[dict[str, Any]], kind: str) -> list[str]:
     listed = listed if kind == "better" else listed[::-1]
     if not listed:
         return [f"On no data set is *auto* {kind} by more than one paired standard error.", ""]
-    lines = [row(f"auto is {kind}", "error ratio", "standard errors", "mostly chosen"), rule(4)]
+    lines = [
+        row(f"auto is {kind}", "error ratio", "standard errors", "mostly chosen"),
+        "|---" * 4 + "|",
+    ]
     for one in listed:
         chosen = next(iter(one["chosen"]))
         share = one["chosen"][chosen] / sum(one["chosen"].values())
@@ -189,7 +190,7 @@ def table(data: list[dict[str, Any]]) -> list[str]:
     """Return the test errors of all models, and the times of two of them."""
     names = [name for name in COLUMNS if any(name in one["models"] for one in data)]
     head = ("data", "n × p", *names, "auto − RidgeCV in standard errors", "RidgeCV", "auto")
-    lines = [row(*head), rule(len(head))]
+    lines = [row(*head), "|---" * len(head) + "|"]
     for one in data:
         errors = {name: found["error"] for name, found in one["models"].items()}
         least = min(errors.values())
@@ -210,7 +211,7 @@ def risks(synthetic: list[dict[str, Any]]) -> list[str]:
     """Return the table of excess risks."""
     names = [name for name in COLUMNS if name in synthetic[0]["models"]]
     head = ("excess risk / RidgeCV's", *names[1:], "auto, goal", "auto, worst seed", "time ratio")
-    lines = [row(*head), rule(len(head))]
+    lines = [row(*head), "|---" * len(head) + "|"]
     for one in synthetic:
         found = [one["models"][name] for name in names[1:]]
         cells = [f"{value['ratio']:.3f} ± {value['standard_error']:.3f}" for value in found]
@@ -237,7 +238,7 @@ def conclusion(results: dict[str, Any]) -> str:
     simple_gains = [one["models"][SIMPLE]["ratio"] for one in results["synthetic"]]
     chance = CHANCE * len(data)
     return (
-        f"**On {plural(len(data))} *auto* and `RidgeCV` predict almost equally well.** *auto* is "
+        f"**On {len(data)} data sets *auto* and `RidgeCV` predict almost equally well.** *auto* is "
         f"better by more than one paired standard error on {verdicts.count('better')}, worse on "
         f"{verdicts.count('worse')}, and within one standard error on {verdicts.count('equal')}; "
         f"between equally good models chance alone would put about {chance:.0f} on each side. "
@@ -257,10 +258,10 @@ def conclusion(results: dict[str, Any]) -> str:
         f"{max(ratio(one, SIMPLE) for one in data):.2f} times that of `RidgeCV`, and the four "
         f"excess risks are {', '.join(f'{gain:.2f}' for gain in simple_gains)} times.\n\n"
         f"**Time:** *auto* is faster than `RidgeCV` with 100 penalties on {faster} of "
-        f"{plural(len(data))}; the ratio of times runs from {min(times):.2g} to {max(times):.2g}, "
-        f"with the median {np.median(times):.2g}. Most of these fits take `RidgeCV` only "
-        f"milliseconds; on the {plural(len(slow))} where it takes more than {seconds(LONG)}, the "
-        f"median ratio is {np.median(slow):.2g}."
+        f"{len(data)} data sets; the ratio of times runs from {min(times):.2g} to "
+        f"{max(times):.2g}, with the median {np.median(times):.2g}. Most of these fits take "
+        f"`RidgeCV` only milliseconds; on the {len(slow)} data sets where it takes more than "
+        f"{seconds(LONG)}, the median ratio is {np.median(slow):.2g}."
     )
 
 
@@ -280,24 +281,21 @@ def text(results: dict[str, Any]) -> str:
     data = results["data"]
     lines = [INTRODUCTION, conclusion(results), ""]
     lines += image("errors", "Test error of auto relative to RidgeCV on every data set, sorted.")
-    lines += [VERDICTS, *summary(data), *beyond(data, "better"), *beyond(data, "worse"), WHY]
+    lines += [VERDICTS, *summary(data), *beyond(data, "better"), *beyond(data, "worse")]
     lines += [SYNTHETIC, *risks(results["synthetic"])]
-    lines += image("risks", "Exact excess risk of six models relative to RidgeCV, four problems.")
     lines += [ALL]
     for group, title in GROUPS.items():
         listed = [one for one in data if one["group"] == group]
         lines += [f"### {title}", "", *table(listed)] if listed else []
     lines += [f"- {one['name']}: not run ({one['missing']})" for one in results["missing"]]
-    run = Run(results["mode"], results["date"], results["environment"])
-    lines += [METHOD.rstrip("\n"), edges(data), "", machine_line(run)]
+    lines += [METHOD.rstrip("\n"), edges(data), "", machine_line(results)]
     return "\n".join(lines) + "\n"
 
 
-def write(file: Path, docs: Path = ROOT / "docs") -> None:
-    """Write the page and its figures from the saved results."""
-    results = json.loads(file.read_text(encoding="utf-8"))
-    folder = docs / FIGURES
-    figures.write(lambda page: pictures.errors(results["data"], page), folder, "errors")
-    figures.write(lambda page: pictures.risks(results["synthetic"], page), folder, "risks")
+def write() -> None:
+    """Write the page and its figure from the stored results."""
+    results = load("datasets.json")
+    docs = ROOT / "docs"
+    figures.write(lambda page: errors(results["data"], page), docs / FIGURES, "errors")
     with atomic(docs / "datasets.md") as path:
         path.write_text(text(results), encoding="utf-8")

@@ -367,3 +367,10 @@ def test_isotonic_calibration_of_noise_keeps_the_threshold_of_the_sigmoid():
     model = st.StoppedClassifier("ridge", 1.0, calibration="isotonic").fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 0.25, atol=0.05)
     assert not model.predict(X).any()
+
+
+@pytest.mark.parametrize("model", [st.StoppedClassifierCV(), st.StoppedLogisticRegression(stop=3)])
+def test_several_labels_for_a_row_are_refused_with_what_to_do(rng, model):
+    X = rng.standard_normal((40, 3))
+    with pytest.raises(ValueError, match=r"one label for each row.*MultiOutputClassifier"):
+        model.fit(X, X > 0)

@@ -100,3 +100,18 @@ def test_new_rows_of_other_kinds(rng):
         model.predict_interval(X, kind="bootstrap")
     with pytest.raises(ValueError, match="X has 2 features"):
         model.predict_interval(X[:, :2])
+
+
+@pytest.mark.parametrize(("method", "stop"), [("nesterov", 7), ("ridge", np.inf)])
+def test_a_given_stop_has_the_intervals_of_the_same_stop_chosen(rng, method, stop):
+    X = rng.standard_normal((40, 3))
+    y = X[:, 0] + rng.standard_normal(40)
+    weights = rng.integers(0, 3, 40)
+    given = st.StoppedRegressor(method, stop=stop).fit(X, y, weights)
+    chosen = st.StoppedRegressorCV(method, stops=[stop]).fit(X, y, weights)
+    expected = chosen.predict_interval(X, 0.8, kind="jackknife")
+    np.testing.assert_allclose(given.predict_interval(X, 0.8), expected, rtol=1e-12)
+    again = st.StoppedRegressor(method, stop=stop).fit(X, y)
+    X *= 5
+    with pytest.raises(ValueError, match="changed"):
+        again.predict_interval(X)

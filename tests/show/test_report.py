@@ -73,7 +73,6 @@ def test_the_numbers_are_those_of_the_fit():
         assert one.name in text
     for candidate in fit.model.choice_.candidates:
         assert candidate.method.name in text
-    assert "st.fit_table(&#x27;diabetes&#x27;, &#x27;target&#x27;)" in text
     assert "lie in their 90% interval" in text
 
 

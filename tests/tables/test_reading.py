@@ -52,6 +52,9 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, name):
     [
         ("a,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),
         ("a|b\n01|2\n3|4\n", [["01", "2"], ["3", "4"]], None),
+        ("a   b\n01  2\n 3 4.50\n", [["01", 2.0], ["3", 4.5]], None),
+        ("a b\nNew York\nRome\n", [["New York"], ["Rome"]], None),
+        ("a\n0.5\n" + "1.5\n" * 1000 + "x\n", None, None),  # a word far below
         ("sep=;\r\na;b\r\n1,5;2\r\n2,5;3\r\n", [["1,5", "2"], ["2,5", "3"]], None),
         (b"\xef\xbb\xbfa,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),
         ("a,b\n1,2\n3,4\n".encode("utf-16"), [["1", "2"], ["3", "4"]], None),
@@ -63,7 +66,7 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, name):
 )
 def test_text_is_understood_as_it_comes_and_kept_as_it_is(tmp_path, content, values, message):
     table = read_table(written(tmp_path / "data.txt", content))
-    assert table.frame.to_numpy().tolist() == values
+    assert values is None or table.frame.to_numpy().tolist() == values
     assert (message is None) == (not table.messages)
     assert message is None or message in table.messages[0]
 

@@ -5,16 +5,13 @@ The modules of commands import the library only when a command runs, so that hel
 
 from __future__ import annotations
 
-import errno
 from typing import Annotated, Any
 
 import typer
 from typer import Option
 from typer.core import TyperGroup
 
-from stoptime.cli.fit import fit
-from stoptime.cli.interrupts import interruptible
-from stoptime.cli.predict import predict
+from stoptime.cli.fit import fit, predict
 from stoptime.cli.theory import bounds, explore, plan, reproduce
 from stoptime.support.version import __version__
 
@@ -26,32 +23,23 @@ REPORTED = (ImportError, ValueError, TypeError, OSError, MemoryError)  # of data
 class Commands(TyperGroup):
     """Commands that report an error as one line on standard error, with exit code 1."""
 
-    debug = False  # whether to raise errors instead, so that Python prints the traceback
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the arguments and run the command."""
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
         try:
-            with interruptible():
-                return super().main(*args, **kwargs)
-        except SystemExit as end:
-            if isinstance(end.__context__, BrokenPipeError):
-                end.code = 141  # 128 + SIGPIPE, as shells report it, for which typer has 1
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("stoptime: interrupted; no file was left half written.", err=True)
+            raise SystemExit(130) from None  # 128 + SIGINT, as shells report it
+        except BrokenPipeError:  # the reader wants no more: typer ends quietly
             raise
         except REPORTED as error:
-            if self.debug:
+            if ctx.params["debug"]:
                 raise
             line = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror:
-                name = error.filename or "standard output"
-                told = "could not be written: " if error.errno == errno.ENOSPC else ""
-                line = f"{name} {told}{error.strerror}." if told else f"{name}: {error.strerror}"
+                line = f"{error.filename or 'standard output'}: {error.strerror}"
             typer.echo(f"stoptime: {line}", err=True)
             raise SystemExit(1) from None
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        self.debug = ctx.params["debug"]
-        return super().invoke(ctx)
 
 
 app = typer.Typer(

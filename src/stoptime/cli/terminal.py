@@ -1,14 +1,12 @@
-"""Read options that are more than a word, and print progress and results."""
+"""Read options that are more than a word, and print results."""
 
 from __future__ import annotations
 
 import ast
 import json
 import math
-import os
 import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,32 +25,15 @@ def bad(option: str, message: str) -> typer.BadParameter:
 
 
 def parsed(option: str, word: str) -> Any:
-    """Return the method or rule of a word.
-
-    It is a name, a name with parameters such as ``nesterov:friction=5``, or a call such as
-    ``Averaged(Nesterov(friction=5), kind="tail")`` with the names of the package.
-    """
+    """Return the method or rule of a name, or of a call such as ``Averaged(Nesterov())``."""
     import stoptime as st  # noqa: PLC0415 - starts faster
 
-    get = st.get_method if option == "--method" else st.get_rule
     try:
         if "(" in word:
             return _called(ast.parse(word, mode="eval").body)
-        name, _, rest = word.partition(":")
-        found = get(name)
-        pairs = [pair.partition("=") for pair in filter(None, rest.split(","))]
-        given = {key: _literal(value) for key, _, value in pairs}
-        # methods explain which parameters they have
-        return getattr(found, "with_params", type(found))(**given) if given else found
+        return st.get_method(word) if option == "--method" else st.get_rule(word)
     except (SyntaxError, TypeError, ValueError) as error:
         raise bad(option, str(error)) from None
-
-
-def _literal(word: str) -> Any:
-    try:
-        return ast.literal_eval(word)
-    except (SyntaxError, ValueError):
-        return word  # such as damping=critical
 
 
 def _called(node: ast.expr) -> Any:
@@ -91,59 +72,16 @@ def parsed_kinds(pairs: Collection[str]) -> dict[str, str]:
     return found
 
 
-def checked_interval(confidence: float) -> None:
-    """Refuse a confidence that is no probability."""
-    if not 0 < confidence < 1:
-        raise bad("--interval", f"must lie between 0 and 1, such as 0.95; got {confidence:g}.")
-
-
-def checked_output(
-    path: Path | None, option: str, endings: Collection[str] = (), *, force: bool
-) -> None:
-    """Refuse an output that cannot be written, before any work is done.
-
-    Without ``force``, a file that exists is overwritten only if the user at a terminal agrees.
-    """
+def check_output(path: Path | None, option: str, endings: Collection[str], *, force: bool) -> None:
+    """Refuse an output that cannot be written, before any work is done."""
     if path is None or str(path) == STANDARD:
         return
-    if path.is_dir():
-        raise bad(option, f"{path} is a folder.")
     if not path.parent.is_dir():
         raise bad(option, f"the folder {path.parent} does not exist.")
-    # the file is written beside its place and then moved there
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise bad(option, f"{path} cannot be written: there is no permission.")
-    if endings and not path.name.lower().endswith(tuple(endings)):
+    if not path.name.lower().endswith(tuple(endings)):
         raise bad(option, f"the name {path.name} must end in {', '.join(endings)}.")
-    if force or not path.exists():
-        return
-    if sys.stdin.isatty() and typer.confirm(f"{path} exists. Overwrite it?", err=True):
-        return
-    raise bad(option, f"{path} exists: add --force to overwrite it, or choose another file.")
-
-
-class Failures(list[str]):
-    """Outputs that could not be written, each with the reason."""
-
-    @contextmanager
-    def caught(self, name: str | Path) -> Iterator[None]:
-        """Note an error under the name that the user gave, and go on with the other outputs."""
-        try:
-            yield
-        except ValueError as error:
-            self.append(str(error))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            name = "standard output" if str(name) == STANDARD else name
-            self.append(f"{name} could not be written: {error.strerror or error}.")
-
-    def report(self) -> None:
-        """End with exit code 1 if anything failed."""
-        for one in self:
-            typer.echo(f"stoptime: {one}", err=True)
-        if self:
-            raise typer.Exit(1)
+    if path.exists() and not force:
+        raise bad(option, f"{path} exists: add --force to overwrite it, or choose another file.")
 
 
 def print_notes(messages: Collection[str]) -> None:
@@ -152,29 +90,10 @@ def print_notes(messages: Collection[str]) -> None:
         typer.echo(f"note: {message}", err=True)
 
 
-def write_predictions(frame: Any, out: Path) -> None:
-    """Write a table to a file, completely or not at all, or to standard output."""
-    from stoptime.support.files import atomic  # noqa: PLC0415 - starts faster
-    from stoptime.tables.reading import write_table  # noqa: PLC0415 - starts faster
-
-    if str(out) == STANDARD:
-        typer.echo(frame.to_csv(index=False, lineterminator="\n"), nl=False)
-        return
-    with atomic(out) as path:
-        write_table(frame, path)
-
-
-@contextmanager
-def status() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is being done; yield a function to call before each step."""
-    from rich.console import Console  # noqa: PLC0415 - starts faster
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("") as shown:
-        yield shown.update
+def step(name: str) -> None:
+    """Say on a terminal what is being done."""
+    if sys.stderr.isatty():
+        typer.secho(name, err=True, dim=True)
 
 
 def print_json(content: Any) -> None:
@@ -182,7 +101,7 @@ def print_json(content: Any) -> None:
     typer.echo(json.dumps(_plain(content), indent=2, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
+def _plain(value: Any) -> Any:
     """Return a value as types that JSON has."""
     if is_dataclass(value) and not isinstance(value, type):
         # the name of a method belongs to its class and is not a field
@@ -194,10 +113,6 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each type
         return [_plain(one) for one in value]
     if hasattr(value, "tolist"):  # an array or a number of NumPy
         return _plain(value.tolist())
-    if value is None or value != value:  # noqa: PLR0124 - a number or a date that is missing
-        return None
-    if isinstance(value, float) and math.isinf(value):
-        return str(value)
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
     return str(value) if isinstance(value, Path) else value

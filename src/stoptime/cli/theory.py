@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from stoptime.cli.terminal import AsJson, Force, bad, checked_output, print_json, status
+from stoptime.cli.terminal import AsJson, Force, bad, check_output, print_json
+from stoptime.cli.terminal import step as told
 
 Number = float | None
 HELP_ITERATION = "gradient-descent, nesterov, heavy-ball or nu-method."
@@ -45,7 +46,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     from stoptime.support.checks import whole_number  # noqa: PLC0415
     from stoptime.support.files import atomic  # noqa: PLC0415
 
-    checked_output(out, "--out", (".png", ".pdf", ".svg"), force=force)
+    check_output(out, "--out", (".png", ".pdf", ".svg"), force=force)
     planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
     if batch_size is not None:
         if rows is None or features is None:
@@ -58,11 +59,12 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
         planned.plot(ax=ax)
         with atomic(out) as target:
             figure.savefig(target, dpi=150)
-    files = [] if out is None else [out]
     if as_json:
-        print_json({"iterations": planned.iterations, "plan": planned, "files": files})
-    else:
-        typer.echo("\n".join([str(planned), *(f"wrote {file}" for file in files)]))
+        print_json({"iterations": planned.iterations, "plan": planned, "file": out})
+        return
+    typer.echo(planned)
+    if out is not None:
+        typer.echo(f"wrote {out}")
 
 
 def bounds(as_json: AsJson = False) -> None:
@@ -75,8 +77,7 @@ def bounds(as_json: AsJson = False) -> None:
     """
     from stoptime.bounds import table  # noqa: PLC0415 - needs python-flint
 
-    with status() as advance:
-        proven = table(progress=advance)
+    proven = table(progress=told)
     if not as_json:
         typer.echo(proven)
         return
@@ -91,7 +92,6 @@ def reproduce(
     out: Annotated[Path, Option(help=HELP_FOLDER)] = Path("reproduction"),
     certify: Annotated[bool | None, Option(help=HELP_CERTIFY)] = None,
     dark: Annotated[bool, Option("--dark", help="Also draw every figure for dark pages.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Run the experiments of the paper: figures, the numbers behind them, and its constants.
 
@@ -105,11 +105,7 @@ def reproduce(
     if out.is_file():
         raise bad("--out", f"{out} is a file: give a folder.")
     certify = find_spec("flint") is not None if certify is None else certify
-    with status() as advance:
-        files = reproduction.reproduce(out, certify=certify, dark=dark, progress=advance)
-    if as_json:
-        print_json({"certified": certify, "files": files})
-        return
+    files = reproduction.reproduce(out, certify=certify, dark=dark, progress=told)
     Console().print(Markdown(files[-1].read_text(encoding="utf-8")))
     typer.echo(f"\n{len(files)} files in {out}; look at {out / 'stability_polynomial.png'}")
 
@@ -118,7 +114,6 @@ def explore(
     out: Annotated[Path, Option(help="The page to write.")] = Path("explorer.html"),
     show: Annotated[bool, Option("--open/--no-open", help=HELP_OPEN)] = True,
     force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Write an interactive page on bias, variance and risk of every method; it works offline.
 
@@ -126,11 +121,8 @@ def explore(
     """
     from stoptime.show import explorer  # noqa: PLC0415 - starts faster
 
-    checked_output(out, "--out", force=force)
+    check_output(out, "--out", (".html", ".htm"), force=force)
     page = explorer.write(out)
-    if as_json:
-        print_json({"files": [page]})
-        return
     typer.echo(f"wrote {page}")
     if show and sys.stdout.isatty():
         webbrowser.open(page.resolve().as_uri())

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
 from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
+from stoptime.left_out.predictions import Fingerprint
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import at_stop, fit_at
@@ -125,12 +126,30 @@ class StoppedRegressor(Incremental, LinearRegressor):
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
         observations = spectrum.n_observations
-        self._searched = Searched(None, None, afresh(data), method, self.stop_, observations)
+        seen = None if data.rows is None else Fingerprint.of(data.rows)
+        self._searched = Searched(None, None, afresh(data), method, self.stop_, observations, seen)
         self.krylov_ = spectrum.krylov
         self._keep(coef, intercept)
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self._n_samples = float(spectrum.n_samples)
         return self
+
+    def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
+        """Return the prediction minus and plus a quantile of the left-out residuals at the stop.
+
+        They are the ``kind="jackknife"`` of :meth:`stoptime.StoppedRegressorCV.predict_interval`,
+        and need the training rows at the first call.
+        """
+        check_is_fitted(self)
+        searched = self._searched
+        if "residuals" not in searched.fits:
+            search = Search(get_rule("loo"), [searched.method], np.atleast_1d(self.stop_))
+            problem, choice = search.best(searched.rows, None)
+            searched.fits["residuals"] = problem.left_out_rows(choice).residuals
+            searched.fits["weights"] = problem.left_out.rows.weights
+        observations = searched.fits["weights"] * searched.n_observations
+        sizes = sizes_of(searched.fits["residuals"])
+        return jackknife(self.predict(X), sizes, observations, confidence)  # type: ignore[no-any-return]
 
 
 class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):

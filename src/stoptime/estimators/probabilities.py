@@ -122,7 +122,7 @@ def _binary_logarithms(values: Any, weights: Any, parameters: Floats) -> Derivat
     slope, offset = (like(values, one)[:, None] for one in parameters.T)
     logits = slope * values + offset
     small = xp.exp(-abs(logits))
-    value = (xp.clip(logits, 0, None) + xp.log1p(small)) @ weights
+    value = (xp.clip(logits, 0.0, None) + xp.log1p(small)) @ weights
     chances = xp.where(logits > 0, 1.0, small) / (1 + small)
     weighted = weights * chances
     own = weighted * (1 - chances)

@@ -58,7 +58,7 @@ def _squares(rows: Any, others: Any) -> Any:
     if others is rows:  # exactly zero, which rounding is not
         squares[range(len(rows)), range(len(rows))] = 0
     # rounding may leave a negative number, whose exponential would overflow for large rows
-    return xp.clip(squares, 0, None)
+    return xp.clip(squares, 0.0, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,9 +147,11 @@ class StatisticsToTest:
 
     @property
     def weight(self) -> float:
+        """Sum of the weights of the tested rows."""
         return self.statistics.weight
 
     def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
+        """Return the errors of these rows at all stops, from their moments."""
         seen = self.statistics
         # a table of four million coefficients at a time
         parts = slices(len(stops), 2**22 // seen.cross.size)

@@ -1,4 +1,4 @@
-"""What is said about a fitted model: its error, its coefficients, its classes, and its rivals."""
+"""What is known about a fitted model: its errors, coefficients and classes, and its rivals."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.special import softmax
 from sklearn.base import is_classifier
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
+from stoptime.estimators import probabilities
 from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.left_out.exact import left_out_residuals
 from stoptime.stopping.registry import get_rule
-from stoptime.support.arrays import Array
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import warnings_noted
 from stoptime.tables import results
 from stoptime.tables.intervals import predict_interval
@@ -43,21 +44,10 @@ class Errors:
     """The prediction error of a regression, by the rule that chose the stop if it has one."""
 
     how: str  #: Who estimates it, such as "leave-one-out"; "" if nobody does.
-    mse: float
-    mse_standard_error: float | None
+    rmse: float  #: Root of the mean squared error, in the units of the target.
+    standard_error: float | None  #: That of the root, to first order.
     mae: float | None  #: Mean absolute error of left-out rows.
     explained: float  #: The share of the variance of the target that is explained.
-
-    @property
-    def rmse(self) -> float:
-        """Root of the mean squared error, in the units of the target."""
-        return float(np.sqrt(self.mse))
-
-    @property
-    def rmse_standard_error(self) -> float | None:
-        """Its standard error, to first order."""
-        spread = self.mse_standard_error
-        return None if spread is None or self.rmse == 0 else spread / (2 * self.rmse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +87,6 @@ class TableFit:
     notes: tuple[str, ...] = ()  #: What the reader should know.
     scores: tuple[Score, ...] = ()  #: The model and its rivals; empty if not compared.
     source: str = "the data"
-    code: str = ""  #: Python code that fits the same model.
-    Z: Array | None = None  #: The features, if they are known already.
 
     @property
     def model(self) -> Any:
@@ -120,11 +108,10 @@ class TableFit:
     @cached_property
     def features(self) -> Array:
         """The matrix that the estimator was fitted to."""
-        if self.Z is not None:
-            return self.Z
-        whole = isinstance(self.pipeline, Pipeline) and len(self.pipeline.steps) > 1
-        with warnings_noted():  # which are for new rows
-            rows = self.pipeline[:-1].transform(self.X) if whole else self.X
+        rows = self.X
+        if isinstance(self.pipeline, Pipeline) and len(self.pipeline.steps) > 1:
+            with warnings_noted():  # which are for new rows
+                rows = self.pipeline[:-1].transform(rows)
         return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
 
     @cached_property
@@ -164,25 +151,23 @@ class TableFit:
     def errors(self) -> Errors:
         """The prediction error, and who estimates it."""
         model = self.model
-        rule = get_rule(model.rule, model.cv)
+        residuals = model.left_out_residuals_
         how = self.rule_in_words
         mse = float(model.choice_.error)
         spread = model.choice_.standard_error
-        residuals = model.left_out_residuals_
-        mae = None
-        if residuals is not None:
-            mae = weighted_mean(np.abs(residuals), self.weights)[0]
         # a rule may judge the fit by the rows that were fitted, and a score is no squared error
-        if not rule.predicts_new_rows or model.scoring is not None:
+        if not get_rule(model.rule, model.cv).predicts_new_rows or model.scoring is not None:
             how, mse, spread = "", np.nan, None
             if residuals is not None:
                 how = "leave-one-out"
-                mse, spread = weighted_mean(np.asarray(residuals, np.float64) ** 2, self.weights)
-        variance = weighted_mean(
-            (self.y - weighted_mean(self.y, self.weights)[0]) ** 2, self.weights
-        )
-        explained = 1 - mse / variance[0] if variance[0] > 0 else 0.0
-        return Errors(how, mse, None if spread is None else float(spread), mae, explained)
+                mse, spread = weighted_mean(residuals**2, self.weights)
+        mean = weighted_mean(self.y, self.weights)[0]
+        variance = weighted_mean((self.y - mean) ** 2, self.weights)[0]
+        explained = 1 - mse / variance if variance > 0 else 0.0
+        rmse = float(np.sqrt(mse))
+        mae = None if residuals is None else weighted_mean(np.abs(residuals), self.weights)[0]
+        error = None if spread is None or rmse == 0 else float(spread) / (2 * rmse)
+        return Errors(how, rmse, error, mae, explained)
 
     @cached_property
     def classes(self) -> ClassErrors | None:
@@ -193,22 +178,22 @@ class TableFit:
         labels = model.classes_
         place = np.searchsorted(labels, self.y)
         decisions = np.asarray(model.left_out_decisions_, np.float64)
-        both = np.column_stack([0 * decisions, decisions]) if decisions.ndim == 1 else decisions
-        chances = softmax(model.slope_ * both, axis=1)
-        predicted = both.argmax(axis=1)
+        chances = probabilities.probabilities(model.slope_, decisions)
+        predicted = np.searchsorted(labels, probabilities.chosen(labels, decisions))
         # a probability of zero would make the loss infinite, and rounding alone can give one
         own = np.maximum(chances[np.arange(len(place)), place], np.finfo(np.float64).tiny)
-        confusion = np.zeros((len(labels), len(labels)))
-        np.add.at(confusion, (place, predicted), self.weights)
         # of two classes, the second one tells everything; rows of weight zero are not there
         shown = np.arange(len(labels))[1 if len(labels) == 2 else 0 :]
         live = self.weights > 0
         pairs = chances[live][:, shown].ravel(), (place[live, None] == shown).ravel()
+        counts = confusion_matrix(
+            place, predicted, labels=np.arange(len(labels)), sample_weight=self.sample_weight
+        )
         return ClassErrors(
             labels.tolist(),
             weighted_mean(place == predicted, self.weights),
             weighted_mean(-np.log(own), self.weights),
-            confusion.tolist(),
+            counts.tolist(),
             _calibration(*pairs),
         )
 
@@ -232,14 +217,13 @@ class TableFit:
         It is the standard deviation over rows of what the features of the column contribute, in the
         units of the target (for classes, of decision values, averaged over the classes).
         """
-        columns = self.feature_names
+        columns = np.array(self.feature_names)
         if self.preparation is not None:
-            columns = self.preparation.columns_of_features()
+            columns = np.array(self.preparation.columns_of_features())
         coef = np.atleast_2d(self.model.coef_)
         found: dict[str, float] = {}
-        for name in dict.fromkeys(columns):
-            chosen = [i for i, one in enumerate(columns) if one == name]
-            moved = self.features[:, chosen] @ coef[:, chosen].T
+        for name in dict.fromkeys(columns.tolist()):
+            moved = self.features[:, columns == name] @ coef[:, columns == name].T
             mean = np.average(moved, axis=0, weights=self.weights)
             power = np.average((moved - mean) ** 2, axis=0, weights=self.weights)
             found[name] = float(np.sqrt(power).mean())
@@ -249,7 +233,7 @@ class TableFit:
         return results.summary(self)
 
 
-def _calibration(chances: Array, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
+def _calibration(chances: Floats, came_true: NDArray[np.bool_]) -> list[tuple[float, float, int]]:
     """Return mean probability, share that came true, and count, in ten groups of equal width."""
     group = np.minimum((chances * 10).astype(np.intp), 9)
     return [
@@ -264,62 +248,63 @@ def compared(fit: TableFit) -> tuple[Score, ...]:
     Every row is predicted without it, so that nothing has to be fitted again on folds: ridge costs
     one search more, less than that of several methods, and least squares one factorisation.
     """
-    if fit.classifies:
-        return _compared_classes(fit)
-    Z, y, weights = fit.features, np.asarray(fit.y, np.float64), fit.weights
-    if fit.model.left_out_residuals_ is None:
-        return ()
-    own = fit.model.method_.name
-    intercept = fit.model.fit_intercept
-    residuals = {"stoptime": np.asarray(fit.model.left_out_residuals_, np.float64)}
-    if own != "ridge":
-        ridge = StoppedRegressorCV("ridge", fit_intercept=intercept).fit(Z, y, fit.sample_weight)
-        residuals["ridge, as RidgeCV"] = np.asarray(ridge.left_out_residuals_)
-    options = {"sample_weight": fit.sample_weight, "fit_intercept": intercept}
-    residuals["least squares"] = np.asarray(left_out_residuals(Z, y, "ridge", np.inf, **options))
-    others = weights.sum() - weights
+    find = _wrong_classes if fit.classifies else _residuals
+    found: list[Score] = []
+    ours = np.zeros(len(fit.y))
+    for name, one in find(fit).items():
+        loss = one if fit.classifies else one**2
+        mean = weighted_mean(loss, fit.weights)[0]
+        error = mean if fit.classifies else float(np.sqrt(mean))
+        # to first order the root is linear in the losses, so that differences row by row have a
+        # standard error; it is small, because estimators err on the same rows
+        slope = 1.0 if fit.classifies else 0.5 / error if error > 0 else 0.0
+        loss = slope * loss
+        ours = ours if found else loss
+        first = found[0].error if found else error
+        spreads = [weighted_mean(values, fit.weights)[1] for values in (loss, loss - ours)]
+        mae = None if fit.classifies else weighted_mean(np.abs(one), fit.weights)[0]
+        measure = "error rate" if fit.classifies else "RMSE"
+        found.append(Score(name, measure, error, spreads[0], error - first, spreads[1], mae))
+    return tuple(found)
+
+
+def _residuals(fit: TableFit) -> dict[str, Array]:
+    """Return the left-out residuals of the model and of its rivals, if the model has any."""
+    model = fit.model
+    if model.left_out_residuals_ is None:
+        return {}
+    y = np.asarray(fit.y, np.float64)
+    found = {"stoptime": np.asarray(model.left_out_residuals_, np.float64)}
+    options = {"fit_intercept": model.fit_intercept}
+    if model.method_.name != "ridge":
+        ridge = StoppedRegressorCV("ridge", **options).fit(fit.features, y, fit.sample_weight)
+        found["ridge, as RidgeCV"] = np.asarray(ridge.left_out_residuals_)
+    options |= {"sample_weight": fit.sample_weight}
+    least = left_out_residuals(fit.features, y, "ridge", np.inf, **options)
+    found["least squares"] = np.asarray(least)
+    others = fit.weights.sum() - fit.weights
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = (weights @ y - weights * y) / others
-    residuals["the mean"] = np.where(others > 0, y - mean, 0.0)
-    squares = {name: one**2 for name, one in residuals.items()}
-    found = _scores(squares, weights, "RMSE", rooted=True)
-    mae = [weighted_mean(np.abs(one), weights)[0] for one in residuals.values()]
-    return tuple(Score(**{**vars(one), "mae": own}) for one, own in zip(found, mae, strict=True))
+        mean = (fit.weights @ y - fit.weights * y) / others
+    found["the mean"] = np.where(others > 0, y - mean, 0.0)
+    return found
 
 
-def _compared_classes(fit: TableFit) -> tuple[Score, ...]:
+def _wrong_classes(fit: TableFit) -> dict[str, Array]:
+    """Return which left-out rows the model and its rivals classify wrongly."""
     model = fit.model
     if model.left_out_decisions_ is None:
-        return ()
+        return {}
     models = {"stoptime": model}
     if model.method_.name != "ridge":
         ridge = StoppedClassifierCV("ridge", fit_intercept=model.fit_intercept)
         models["ridge, as RidgeClassifierCV"] = ridge.fit(fit.features, fit.y, fit.sample_weight)
     wrong = {}
     for name, one in models.items():
-        decisions = np.asarray(one.left_out_decisions_)
-        place = decisions > 0 if decisions.ndim == 1 else decisions.argmax(axis=1)
-        wrong[name] = (model.classes_[place.astype(np.intp)] != fit.y).astype(np.float64)
+        chosen = probabilities.chosen(model.classes_, np.asarray(one.left_out_decisions_))
+        wrong[name] = (chosen != fit.y).astype(np.float64)
     sizes = [fit.weights[fit.y == label].sum() for label in model.classes_]
-    wrong["the most frequent class"] = (fit.y != model.classes_[np.argmax(sizes)]).astype(float)
-    return tuple(_scores(wrong, fit.weights, "error rate", rooted=False))
-
-
-def _scores(losses: dict[str, Array], weights: Array, measure: str, *, rooted: bool) -> list[Score]:
-    """Return the mean losses, or their roots, with standard errors of differences row by row."""
-    found: list[Score] = []
-    ours = first = None
-    for name, loss in losses.items():
-        mean = weighted_mean(loss, weights)[0]
-        error = float(np.sqrt(mean)) if rooted else mean
-        # to first order the root is linear in the losses, so that differences row by row have a
-        # standard error; it is small, because estimators err on the same rows
-        slope = 1.0 if not rooted else 0.5 / error if error > 0 else 0.0
-        ours = slope * loss if ours is None else ours
-        first = error if first is None else first
-        spreads = [weighted_mean(one, weights)[1] for one in (slope * loss, slope * loss - ours)]
-        found.append(Score(name, measure, error, spreads[0], error - first, spreads[1], None))
-    return found
+    frequent = model.classes_[np.argmax(sizes)]
+    return {**wrong, "the most frequent class": (fit.y != frequent).astype(np.float64)}
 
 
 def weighted_mean(values: Any, weights: Array) -> tuple[float, float]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
@@ -38,7 +37,7 @@ def fit_table(
 
     Parameters
     ----------
-    frame : DataFrame of pandas or polars, or path
+    frame : DataFrame of pandas or polars, dict of columns, or path
         The table, or a file that :func:`stoptime.tables.read_table` reads.
     target : str
         The column to predict. Rows without it are left out.
@@ -80,7 +79,6 @@ def fit_table(
         table = read_table(frame)
     if not isinstance(table, Table):
         table = Table(as_frame(frame), "a data frame")
-    code = _code(table, target, preparation, weights, classify, complete_rows, options)
     preparation = TablePreparation() if preparation is None else clone(preparation)
     rows = table.frame
     check_columns([target, *([] if weights is None else [weights])], list(rows.columns))
@@ -113,8 +111,8 @@ def fit_table(
         estimator.fit(Z, y, shares)
     pipeline = Pipeline([("preparation", preparation), ("model", estimator)])
     notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
-    given = {"notes": tuple(notes), "source": table.source, "code": code, "Z": Z}
-    fit = TableFit(pipeline, X, y, target, shares, **given)
+    fit = TableFit(pipeline, X, y, target, shares, tuple(notes), source=table.source)
+    vars(fit)["features"] = Z  # known already
     if not compare:
         return fit
     step("comparing")
@@ -122,17 +120,8 @@ def fit_table(
         return replace(fit, scores=compared(fit))
 
 
-class _Target(NamedTuple):
-    """The target of the rows that have one."""
-
-    y: NDArray[Any]
-    known: NDArray[np.bool_]  # which rows these are
-    classes: bool
-    notes: list[str]
-
-
-def _target(series: Any, name: str, classify: bool | None) -> _Target:
-    """Read the target, and decide whether its values are classes."""
+def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bool, list[str]]:
+    """Return the target of the rows that have one, which rows, whether classes, and notes."""
     texts = words(series)
     known = np.array([one is not None for one in texts])
     try:
@@ -141,19 +130,28 @@ def _target(series: Any, name: str, classify: bool | None) -> _Target:
         if classify is not True:
             raise ValueError(f'The target "{name}": {error}') from error
         form, values = Form("text"), texts[known]
-    if form.kind == "number":
-        finite = np.isfinite(values)
-        known[known] = finite
-        values = values[finite]
-    texts = texts[known]
     numeric = form.kind == "number"
+    if numeric:
+        known[known] = np.isfinite(values)
+        values = values[np.isfinite(values)]
+    texts = texts[known].astype(str)
     flags = {one.lower() for one in texts} <= {"true", "false"}
     notes: list[str] = []
     if classify is None:
-        classify, notes = _are_classes(values, name, numeric=numeric, flags=flags)
+        classify, notes = _are_classes(values if numeric else texts, name, numeric, flags)
     if classify:
-        return _Target(_labels(values, texts, name, numeric, flags), known, True, notes)
-    example = next(iter(texts), "nothing")[:40]
+        count = len(np.unique(texts))
+        # a class of one row cannot be learned without it
+        if count > min(100, len(texts) / 2):
+            raise ValueError(
+                f'The target "{name}" has {count} different values in {len(texts)} rows, too many '
+                "for classes: choose another target, or classify=False if these are numbers."
+            )
+        if numeric and flags:
+            return values == 1, known, True, notes
+        whole = numeric and (values % 1 == 0).all()
+        return values.astype(int) if whole else texts, known, True, notes
+    example = texts[0][:40] if len(texts) else "nothing"
     if not numeric:
         raise ValueError(
             f'The target "{name}" must be numbers, not {form.kind} such as {example!r}: choose '
@@ -161,13 +159,14 @@ def _target(series: Any, name: str, classify: bool | None) -> _Target:
         )
     if form.decimal or form.unit:
         notes.append(f'The target "{name}": text such as {example!r}, {form.in_words()}.')
-    return _Target(values, known, False, notes)
+    return values, known, False, notes
 
 
-def _are_classes(values: Any, name: str, *, numeric: bool, flags: bool) -> tuple[bool, list[str]]:
+def _are_classes(values: Any, name: str, numeric: bool, flags: bool) -> tuple[bool, list[str]]:
     """Tell whether values are classes, with a note where they could be either."""
-    different = np.unique(values if numeric else values.astype(str))
-    shown = ", ".join(map(_short, different[:5])) + (", ..." if len(different) > 5 else "")
+    different = np.unique(values)
+    shown = ", ".join(f"{one:g}" if numeric else one[:40] for one in different[:5])
+    shown += ", ..." if len(different) > 5 else ""
     how = f'The target "{name}" has the values {shown}, which are'
     if not numeric:
         return True, [f"{how} taken as classes."]
@@ -177,25 +176,6 @@ def _are_classes(values: Any, name: str, *, numeric: bool, flags: bool) -> tuple
     if enough and len(different) <= 5 and (values % 1 == 0).all():
         return False, [f"{how} fitted as numbers; classify=True takes them as classes."]
     return False, []
-
-
-def _labels(values: Any, texts: Any, name: str, numeric: bool, flags: bool) -> NDArray[Any]:
-    count = len(np.unique(texts.astype(str)))
-    # a class of one row cannot be learned without it
-    if count > min(100, len(texts) / 2):
-        raise ValueError(
-            f'The target "{name}" has {count} different values in {len(texts)} rows, too many for '
-            "classes: choose another target, or classify=False if these are numbers."
-        )
-    if numeric and flags:
-        return np.asarray(values == 1)
-    if numeric and (values % 1 == 0).all():
-        return np.asarray(values.astype(int))
-    return np.asarray(texts.astype(str))
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)[:40]
 
 
 def _weights(series: Any, name: str) -> Any:
@@ -229,35 +209,3 @@ def _copies(Z: Any, y: Any, names: Any) -> list[str]:
     same = names[cosines > 1 - 1e-9].tolist()
     told = "determines the target exactly: is it a copy? drop leaves it out."
     return [f'The feature "{same[0]}" {told}'] if same else []
-
-
-def _code(
-    table: Table,
-    target: str,
-    preparation: TablePreparation | None,
-    weights: str | None,
-    classify: bool | None,
-    complete_rows: bool,
-    options: dict[str, Any],
-) -> str:
-    """Return Python code that fits the same model."""
-    data = "frame" if table.source == "a data frame" else repr(table.source)
-    given = {"weights": weights, "classify": classify, "complete_rows": complete_rows or None}
-    parts = [data, repr(target)]
-    if preparation is not None and repr(preparation) != "TablePreparation()":
-        parts.append(f"preparation=st.{preparation!r}".replace("\n", ""))
-    for name, value in {**given, **options}.items():
-        if value is not None:
-            parts.append(f"{name}={_written(value)}")
-    return f"import stoptime as st\n\nfit = st.fit_table({', '.join(parts)})\nprint(fit)\n"
-
-
-def _written(value: Any) -> str:
-    """Return code for a parameter: methods and rules are names of the package."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_written, value))}]"
-    if type(value).__module__.startswith("stoptime"):
-        return f"st.{value!r}"
-    if isinstance(value, float) and np.isinf(value):
-        return 'float("inf")'
-    return repr(value)

@@ -21,10 +21,10 @@ from stoptime.support.user_warnings import warn_user
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import Form, decimal_sign, pandas, read, words
 
-Missing = Literal["impute", "error"]
-
 MISSING_WORD = "(missing)"  # the category of missing text
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
+OTHER_FORM = "Written in another form than in fitting, so check units, signs and dates"
+UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
 class PreparationWarning(UserWarning):
@@ -107,7 +107,7 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
     def __init__(
         self,
         *,
-        missing: Missing = "impute",
+        missing: Literal["impute", "error"] = "impute",
         categories: int = 50,
         standardise: bool = True,
         kinds: Mapping[str, str] | None = None,
@@ -141,13 +141,13 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         filled in or not recognised is told by a PreparationWarning.
         """
         check_is_fitted(self)
-        table, notes = self._typed(X)
+        table, other = self._typed(X)
         gaps = table.isna().sum()
         if self.missing == "error" and gaps.any():
             name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
             raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
-        table, found = _filled(table, self.kept())
-        for note in notes + found:
+        table, missing, unknown = _filled(table, self.kept())
+        for note in [*_told(OTHER_FORM, other), *_told(UNKNOWN, unknown), *missing]:
             warn_user(note, PreparationWarning)
         return self._scaled(np.asarray(self.transformer_.transform(table), np.float64))
 
@@ -169,6 +169,21 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         """Return which rows have a missing value in a column that is used."""
         return np.asarray(self._typed(X)[0].isna().any(axis=1))
 
+    def kept(self) -> list[Decision]:
+        """Return the decisions on columns that have features: numbers first, then text."""
+        used = [one for one in self.decisions_.values() if one.kind != "dropped"]
+        return sorted(used, key=lambda one: one.kind == "text")
+
+    def cleaned(self, series: Any) -> Any:
+        """Return a column with gaps in place of the words for a missing value."""
+        if not len(self.na):
+            return series
+        if pandas().api.types.is_numeric_dtype(series):
+            given = pandas().to_numeric(pandas().Series(list(self.na)), errors="coerce")
+            return series.mask(series.isin(given.dropna()))
+        known = {str(one) for one in self.na}
+        return series.mask(np.array([one in known for one in words(series)]))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
@@ -184,7 +199,9 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         check_columns([*self.drop, *(self.kinds or {})], list(frame.columns))
         frame = frame.drop(columns=list(self.drop))
-        decimal = _table_decimal(frame)
+        signs = {decimal_sign(one) for _, one in frame.items()}
+        # a column that could have either sign has that of the other columns
+        decimal = "," if signs >= {","} and "." not in signs else ""
         self.decisions_: dict[str, Decision] = {}
         columns: dict[str, Any] = {}
         for name in frame.columns:
@@ -193,9 +210,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if not self.kept():
             raise ValueError(" ".join(["No column is left to learn from.", *notes]))
         table = pandas().DataFrame({one.column: columns[one.column] for one in self.kept()})
-        # rare categories count as unknown here, but the notes already name them
-        table, found = _filled(table, self.kept())
-        self.notes_ = notes + [one for one in found if not one.startswith(UNKNOWN)]
+        table, missing, _ = _filled(table, self.kept())  # the notes name rare categories already
+        self.notes_ = notes + missing
         self.transformer_ = encoder_of(self.kept()).fit(table)
         Z = np.asarray(self.transformer_.transform(table), np.float64)
         self.center_ = np.zeros(Z.shape[1])
@@ -207,6 +223,9 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
             varies = np.sqrt(spread) > CONSTANT_COLUMN * np.abs(self.center_)
             self.scale_ = np.where(varies, np.sqrt(spread), 1.0)
         return Z
+
+    def _scaled(self, Z: Array) -> Array:
+        return np.asarray((Z - self.center_) / self.scale_)
 
     def _check(self) -> None:
         if self.missing not in {"impute", "error"}:
@@ -220,34 +239,15 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
                     f'as "%d/%m/%Y"; got {kind!r}.'
                 )
 
-    def kept(self) -> list[Decision]:
-        """Return the decisions on columns that have features: numbers first, then text."""
-        every = self.decisions_.values()
-        numbers = [one for one in every if one.kind in {"number", "date"}]
-        return numbers + [one for one in every if one.kind == "text"]
-
-    def _scaled(self, Z: Array) -> Array:
-        return np.asarray((Z - self.center_) / self.scale_)
-
-    def cleaned(self, series: Any) -> Any:
-        """Return a column with gaps in place of the words for a missing value."""
-        if not len(self.na):
-            return series
-        if pandas().api.types.is_numeric_dtype(series):
-            given = pandas().to_numeric(pandas().Series(list(self.na)), errors="coerce")
-            return series.mask(series.isin(given.dropna()))
-        known = {str(one) for one in self.na}
-        return series.mask(np.array([one in known for one in words(series)]))
-
     def _decided(self, name: str, series: Any, decimal: str) -> tuple[Decision, Any]:
         """Return what becomes of a column, and its values."""
         series = self.cleaned(series)
         wanted = (self.kinds or {}).get(name)
-        try:
-            form, values = read(series, _wanted_form(wanted), decimal=decimal)
-        except ValueError as error:
-            raise ValueError(f'Column "{name}": {error}') from error
-        if wanted is not None and form.kind != (_wanted_form(wanted) or form).kind:
+        like: Any = None
+        if wanted is not None:
+            like = Form("date", formats=(wanted,)) if "%" in wanted else Form(wanted)  # type: ignore[arg-type]
+        form, values = _read(name, series, like, decimal)
+        if like is not None and form.kind != like.kind:
             raise ValueError(f'Column "{name}" is not all of kind {wanted!r}: {_example(series)}.')
         gaps = np.asarray(pandas().isna(values))
         if gaps.all():
@@ -258,15 +258,18 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
                 'missing="impute" fills them in, and complete_rows=True of fit_table leaves out '
                 "their rows."
             )
+        levels: tuple[str, ...] = ()
         if form.kind == "text":
-            kind, note, levels = self._decided_text(name, values[~gaps], bool(gaps.any()), wanted)
-            return Decision(name, kind, note and f'Column "{name}": {note}.', form, levels), values
-        kind, note = _decided_numbers(name, values[~gaps], form, _example(series), wanted)
-        return Decision(name, kind, note and f'Column "{name}": {note}.', form), values
+            own = (MISSING_WORD,) if gaps.any() else ()
+            kind, note, levels = self._decided_text(name, values[~gaps], own, wanted)
+        else:
+            kind, note = _decided_numbers(name, values[~gaps], form, _example(series), wanted)
+        return Decision(name, kind, note and f'Column "{name}": {note}.', form, levels), values
 
     def _decided_text(
-        self, name: str, known: Any, with_gaps: bool, wanted: str | None
+        self, name: str, known: Any, own: tuple[str, ...], wanted: str | None
     ) -> tuple[Any, str, tuple[str, ...]]:
+        """Return the kind of a column of text, what is unusual, and the words with a feature."""
         counts = pandas().Series(known).value_counts()
         example = repr(str(known[0])[:40])
         keeps = f'kinds={{"{name}": "text"}} keeps it'
@@ -275,7 +278,6 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if len(counts) > self.categories and len(known) < 3 * len(counts) and wanted is None:
             many = f"{example} is one of {len(counts)} texts in {len(known)} rows, as in a column"
             return "dropped", f"left out, {many} of names or ids; {keeps}", ()
-        own = [MISSING_WORD] if with_gaps else []
         if len(counts) + len(own) < 2:
             return "dropped", f"left out, {example} in every row", ()
         levels = _frequent(counts, self.categories)
@@ -292,47 +294,38 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if all(one.isdigit() for one in counts.index):
             code = f"digits such as {example} are taken as a code, not as a number"
             note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
-        if not levels and not own:
-            return "dropped", note, ()
-        return "text", note, (*sorted(levels), *own)
+        return "text" if levels or own else "dropped", note, (*sorted(levels), *own)
 
     def _typed(self, X: Any) -> tuple[Any, list[str]]:
-        """Return new rows as a frame of floats and words, with gaps, and a note on their form."""
+        """Return new rows as a frame of floats and words with gaps, and columns in another form."""
         frame = as_frame(X, self.feature_names_in_.tolist())
-        kept = self.kept()
-        check_columns([one.column for one in kept], list(frame.columns))
+        check_columns([one.column for one in self.kept()], list(frame.columns))
         columns: dict[str, Any] = {}
         other: list[str] = []
-        for one in kept:
+        for one in self.kept():
             series = self.cleaned(frame[one.column])
-            try:
-                form, values = read(series, one.form)
-            except ValueError as error:
-                raise ValueError(f'Column "{one.column}": {error}') from error
-            if form.kind != one.form.kind:
-                if series.notna().any():
-                    raise ValueError(
-                        f'Column "{one.column}" must hold {one.kind}s as in fitting: '
-                        f"{_example(series, one.form)}. Correct it, or name the values that are "
-                        "missing by na."
-                    )
-                values = np.full(len(series), np.nan)
+            form, values = _read(one.column, series, one.form)
+            if not series.notna().any():
+                values = np.full(len(series), None if one.kind == "text" else np.nan)
+            elif form.kind != one.form.kind:
+                raise ValueError(
+                    f'Column "{one.column}" must hold {one.kind}s as in fitting: '
+                    f"{_example(series, one.form)}. Correct it, or name the values that are "
+                    "missing by na."
+                )
             elif _may_differ(one.form, form):
                 other.append(f"{one.column} ({_example(series)})")
             columns[one.column] = values
-        notes = [f"{OTHER_FORM}: {', '.join(other)}."] if other else []
-        return pandas().DataFrame(columns, index=frame.index), notes
-
-
-OTHER_FORM = "Written in another form than in fitting, so check units, signs and dates"
-UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
+        return pandas().DataFrame(columns, index=frame.index), other
 
 
 def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
-    """Return a pandas.DataFrame for a frame of pandas or polars, or for an array."""
+    """Return a pandas.DataFrame for a frame of pandas or polars, a dict of columns, or an array."""
     pd = pandas()
     if hasattr(X, "to_pandas"):
         X = X.to_pandas()
+    if isinstance(X, Mapping):
+        X = pd.DataFrame(X)
     if isinstance(X, pd.DataFrame):
         frame = X.set_axis([str(name) for name in X.columns], axis=1)
     else:
@@ -398,41 +391,35 @@ def encoder_of(kept: list[Decision]) -> ColumnTransformer:
     )
 
 
-def _filled(table: Any, kept: list[Decision]) -> tuple[Any, list[str]]:
-    """Return a table whose text has no gaps, and sentences on what is filled in or unknown."""
-    found: dict[str, list[str]] = {}
+def _filled(table: Any, kept: list[Decision]) -> tuple[Any, list[str], list[str]]:
+    """Return a table whose text has no gaps, notes on these, and columns with unknown words."""
+    found: dict[str, list[str]] = {"set to the median": [], "given a category of their own": []}
+    unknown = []
     for one in kept:
         gaps = table[one.column].isna()
+        how = "set to the median"
         if one.kind == "text":
             table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
-            unknown = int((~table[one.column].isin(one.levels)).sum())
-            if unknown:
-                found.setdefault(UNKNOWN, []).append(f"{one.column} ({unknown})")
+            strange = int((~table[one.column].isin(one.levels)).sum())
+            if strange:
+                unknown.append(f"{one.column} ({strange})")
             gaps &= MISSING_WORD in one.levels
+            how = "given a category of their own"
         if gaps.any():
-            how = "given a category of their own" if one.kind == "text" else "set to the median"
-            told = f"{one.column} ({int(gaps.sum())})"
-            found.setdefault(f"Missing values, {how}", []).append(told)
-    return table, [f"{how}: {', '.join(names)}." for how, names in found.items()]
+            found[how].append(f"{one.column} ({int(gaps.sum())})")
+    told = [note for how, names in found.items() for note in _told(f"Missing values, {how}", names)]
+    return table, told, unknown
 
 
-def _table_decimal(frame: Any) -> str:
-    """Return "," if columns of text have decimal commas, and none has a decimal point."""
-    texts = [
-        one
-        for _, one in frame.items()
-        if one.dtype == object or str(one.dtype) in {"str", "string"}
-    ]
-    signs = {decimal_sign(one) for one in texts}
-    return "," if "," in signs and "." not in signs else ""
+def _told(what: str, names: list[str]) -> list[str]:
+    return [f"{what}: {', '.join(names)}."] if names else []
 
 
-def _wanted_form(kind: str | None) -> Form | None:
-    if kind is None:
-        return None
-    if "%" in kind:
-        return Form("date", formats=(kind,))
-    return Form(kind)  # type: ignore[arg-type]
+def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple[Form, Any]:
+    try:
+        return read(series, like, decimal=decimal)
+    except ValueError as error:
+        raise ValueError(f'Column "{name}": {error}') from error
 
 
 def _example(series: Any, form: Form | None = None) -> str:
@@ -493,8 +480,9 @@ def _may_differ(fitted: Form, new: Form) -> bool:
     """Tell whether the same text could mean another number or date in another form."""
     if fitted.kind == "date":
         return bool(set(new.formats) - {*fitted.formats, "ISO8601"})
-    if new.decimal and new.decimal != (fitted.decimal or "."):
-        return True
-    units = {fitted.unit, new.unit}
-    # a currency may be absent, but a percent sign may not
-    return len(units) > 1 and ("" not in units or "%" in units)
+    if new == fitted or new.kind == "text":
+        return False
+    # a plain number is itself, but where the fit had percent signs it may be a share
+    if new == Form("number"):
+        return fitted.unit == "%"
+    return (new.unit or fitted.unit, new.decimal) != (fitted.unit, fitted.decimal or ".")

@@ -1,6 +1,6 @@
 """Read a table from a file or standard input, whatever its format, compression or encoding.
 
-Text stays text: :mod:`stoptime.tables.values` alone decides what the values of a column mean.
+Text stays text, except for plain decimals: :mod:`stoptime.tables.values` decides what it means.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stoptime.support.wording import did_you_mean
-from stoptime.tables.values import pandas
+from stoptime.tables.values import has_decimals, pandas
 
 BUILT_IN = "diabetes"
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
@@ -48,7 +48,8 @@ def read_table(source: str | Path) -> Table:
 
     ``source`` is a file, "-" for standard input, or "diabetes" for the data set that comes with
     scikit-learn. The content tells the format: CSV with any delimiter, Parquet, Feather or Excel,
-    also compressed (gz, bz2, xz, or zip with one file). Text keeps its notation.
+    also compressed (gz, bz2, xz, or zip with one file). Text keeps its notation, except for columns
+    of plain decimals, which are read as numbers.
     """
     path = Path(source)
     if str(source) == BUILT_IN and not path.exists():
@@ -150,27 +151,48 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         # frequencies of letters would tell more, but short files of numbers do not have them
         text = content.decode("cp1252", errors="replace")
         messages.append(f"{path.name} is not UTF-8; it was read as Windows-1252 (Latin-1).")
-    first, _, rest = text.partition("\n")
-    delimiter = ","
-    if first.lower().startswith("sep=") and len(first.strip()) == 5:  # a line for Excel
-        delimiter, text = first[4], rest
-    else:
-        # a table with one column has no delimiter, which the sniffer calls an error
-        with suppress(csv.Error):
-            # the sniffer is slow on long samples with quotes
-            sample = "\n".join(text[: 2**16].splitlines()[:50])
-            delimiter = csv.Sniffer().sniff(sample, ",;\t|").delimiter
+    first = text[: text.find("\n")].strip()
+    for_excel = first.lower().startswith("sep=") and len(first) == 5
+    sample = "\n".join(text[: 2**16].splitlines()[:50])
+    delimiter = first[4] if for_excel else _delimiter(sample)
+    file = io.BytesIO(text.encode())
     pd = pandas()
-    options: dict[str, Any] = {"sep": delimiter, "dtype": str, "skipinitialspace": True}
+
+    def read(**options: Any) -> Any:
+        file.seek(0)
+        options |= {"sep": delimiter, "skiprows": int(for_excel), "skipinitialspace": True}
+        # before pandas 3.1 a number may be off in its last digit by default
+        if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+            options["float_precision"] = "round_trip"
+        return pd.read_csv(file, **options)
+
     # the header is read as data, because pandas would rename empty and repeated names
-    header = pd.read_csv(io.StringIO(text), header=None, nrows=1, keep_default_na=False, **options)
+    header = read(header=None, nrows=1, keep_default_na=False, dtype=str)
     names = [str(one).strip() for one in header.iloc[0]]
-    frame = pd.read_csv(io.StringIO(text), index_col=False, **options)
+    head = read(index_col=False, nrows=1000, dtype=str)
+    plain = [one for one in head.columns if has_decimals(head[one])]
+    kinds = dict.fromkeys(head.columns, str) | dict.fromkeys(plain, float)
+    try:
+        frame = read(index_col=False, dtype=kinds)
+    except ValueError:  # a word among the numbers
+        frame = read(index_col=False, dtype=str)
     frame.columns = names
     unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
     if unnamed:
         messages.append(f"Column {unnamed} has no name and was left out.")
     return frame.iloc[:, [i for i, name in enumerate(names) if name]], messages
+
+
+def _delimiter(sample: str) -> str:
+    """Return what separates the fields of the first lines of a text."""
+    counts = {len(line.split()) for line in sample.splitlines() if line.strip()}
+    # a table with one column has no delimiter, which the sniffer calls an error
+    with suppress(csv.Error):
+        found = csv.Sniffer().sniff(sample, ",;\t|").delimiter
+        if found in sample.partition("\n")[0]:
+            return found
+    # blanks separate fields only where every line has as many of them
+    return r"\s+" if len(counts) == 1 and counts != {1} else ","
 
 
 def _reason(error: Exception) -> str:

@@ -16,12 +16,11 @@ Figures = list[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class TableOf:
-    """A table of texts; a folded one is shown on demand."""
+    """A table of texts."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    folded: bool = False
 
 
 def summary(fit: Any) -> str:
@@ -29,10 +28,9 @@ def summary(fit: Any) -> str:
     rows = [("data", Path(fit.source).name, size(fit)), *key_figures(fit)]
     width, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
     lines = [f"{a:{width}}  {b:{middle}}  {c}".rstrip() for a, b, c in rows]
-    tables = [*class_tables(fit), coefficient_table(fit, 12)]
-    if fit.scores:
-        tables.append(comparison_table(fit))
-    return "\n\n".join(["\n".join(lines), *(aligned([one.head, *one.rows]) for one in tables)])
+    tables = [*class_tables(fit), coefficient_table(fit, 12), comparison_table(fit)]
+    shown = (aligned([one.head, *one.rows]) for one in tables if one.rows)
+    return "\n\n".join(["\n".join(lines), *shown])
 
 
 def size(fit: Any) -> str:
@@ -77,7 +75,7 @@ def _figures_of_errors(fit: Any) -> Figures:
         return [("typical error", "unknown", f"{fit.rule_in_words} does not estimate it")]
     scale = float(np.std(fit.y))
     mae = "" if errors.mae is None else f"; mean absolute {number(errors.mae, scale=scale)}"
-    error = with_error(errors.rmse, errors.rmse_standard_error, scale=scale)
+    error = with_error(errors.rmse, errors.standard_error, scale=scale)
     return [
         ("typical error", error, f"root mean squared error by {errors.how}{mae}"),
         ("variance explained", f"{100 * errors.explained:.1f} %", f"R² by {errors.how}"),
@@ -140,7 +138,7 @@ def coefficient_table(fit: Any, most: int) -> TableOf:
     if fit.preparation is not None and fit.preparation.standardise:
         head = (head[0], "per standardised column", "in original units")
     shown = tuple(row[: len(head)] for row in rows)
-    return TableOf("Coefficients at the chosen stop", head, shown, folded=len(rows) > 20)
+    return TableOf("Coefficients at the chosen stop", head, shown)
 
 
 def comparison_table(fit: Any) -> TableOf:
@@ -152,18 +150,17 @@ def comparison_table(fit: Any) -> TableOf:
         error = with_error(one.error, one.standard_error, scale=scale)
         mae = () if one.mae is None else (number(one.mae, scale=scale),)
         rows.append((one.name, error, *mae, excess if rows else ""))
-    mae = () if fit.classifies else ("MAE",)
-    head = ("on left-out rows", fit.scores[0].measure, *mae, "minus that of stoptime")
+    measures = ("error rate",) if fit.classifies else ("RMSE", "MAE")
+    head = ("on left-out rows", *measures, "minus that of stoptime")
     return TableOf("Estimators on left-out rows", head, tuple(rows))
 
 
-def method_table(fit: Any) -> TableOf | None:
+def method_table(fit: Any) -> TableOf:
     """Return the methods among which the fit has chosen, each at its best stop."""
-    candidates = fit.model.choice_.candidates
     rows = []
-    for one in sorted(candidates, key=lambda one: one.error):
+    for one in sorted(fit.model.choice_.candidates, key=lambda one: one.error):
         stop = number(float(np.mean(one.stop)))
         behind = with_error(one.behind, one.standard_error, sign=True) if one.behind else "chosen"
         rows.append((method_in_words(one.method), stop, number(one.error), behind))
     head = ("method", "best stop", "mean squared error", "behind the chosen one")
-    return TableOf("Methods that were compared", head, tuple(rows)) if rows else None
+    return TableOf("Methods that were compared", head, tuple(rows))

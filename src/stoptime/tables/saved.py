@@ -73,7 +73,7 @@ class SavedRegressor(RegressorMixin, _Saved):
     """A linear regressor without its rows, with jackknife intervals of the fit.
 
     ``half_widths_`` holds quantiles of the absolute left-out residuals, by confidence; None if the
-    model had none. ``fit`` fits new rows by the same method at the same stop, without intervals.
+    model had none. ``fit`` fits new rows by the same method at the same stop.
     """
 
     half_widths_: list[Any] | None
@@ -149,6 +149,11 @@ class SavedClassifier(ClassifierMixin, _Saved):
         values = self._values(X)
         columns = np.column_stack([0 * values, values]) if values.shape[1] == 1 else values
         return np.asarray(softmax(self.slope_ * columns, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):  # a probability may underflow to zero
+            return np.asarray(np.log(self.predict_proba(X)))
 
 
 def content_of(model: Any) -> dict[str, Any]:
@@ -233,14 +238,18 @@ def _half_widths(model: Any) -> list[Any] | None:
     """Return half the width of the jackknife interval at every level, or None without any."""
     if isinstance(model, SavedRegressor):
         return model.half_widths_
-    if getattr(model, "left_out_residuals_", None) is None:
+    if not hasattr(model, "predict_interval"):
         return None
     row = np.zeros((1, model.n_features_in_))
     if hasattr(model, "feature_names_in_"):
         from stoptime.tables.values import pandas  # noqa: PLC0415 - only for named columns
 
         row = pandas().DataFrame(row, columns=model.feature_names_in_)
-    ends = [on_host(model.predict_interval(row, one, kind="jackknife"))[0] for one in LEVELS]
+    kind = {} if isinstance(model, StoppedRegressor) else {"kind": "jackknife"}
+    try:
+        ends = [on_host(model.predict_interval(row, one, **kind))[0] for one in LEVELS]
+    except ValueError:  # the method leaves no rows out, or there are none to leave out
+        return None
     return [np.asarray((one[..., 1] - one[..., 0]) / 2, np.float64).tolist() for one in ends]
 
 

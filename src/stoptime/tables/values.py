@@ -103,12 +103,19 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
 
 def words(series: Any) -> Any:
     """Return the values of a column as text without blanks around it, with None for gaps."""
-    # one by one, the values of a column of pyarrow would be slow
     values = series.to_numpy(dtype=object)
     gaps = pandas().isna(values)
     found = np.empty(len(series), dtype=object)
     found[~gaps] = [str(value).strip() for value in values[~gaps]]
     return found
+
+
+def has_decimals(series: Any) -> bool:
+    """Tell whether a column of text has a decimal point for sure, and no code or thousands."""
+    texts = [one for one in words(series) if one is not None]
+    # a point that cannot separate thousands is a decimal point
+    sure = any("." in one and not GROUPED.fullmatch(one.lstrip("+-")) for one in texts)
+    return sure and _plain(texts) is not None
 
 
 def decimal_sign(series: Any) -> str:
@@ -120,9 +127,6 @@ def decimal_sign(series: Any) -> str:
 
 
 def _read_text(texts: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
-    values = _decimals(texts) if like in {None, Form("number")} else None
-    if values is not None:
-        return Form("number"), values
     different = [one for one in dict.fromkeys(texts) if one is not None]
     found = None
     # text in the form of the fit is tried first
@@ -132,19 +136,6 @@ def _read_text(texts: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
         return Form("text"), texts
     form, numbers = found
     return form, _finite(np.array([np.nan if one is None else numbers[one] for one in texts]))
-
-
-def _decimals(texts: Any) -> Any:
-    """Return a column of plain decimals, the most common one, at the speed of NumPy; else None."""
-    head = [one for one in texts[:1000] if one is not None]
-    # a point that cannot separate thousands is a decimal point, and there is no code beside it
-    if not any("." in one and not GROUPED.fullmatch(one.lstrip("+-")) for one in head):
-        return None
-    try:
-        values = texts.astype(np.float64)  # None becomes NaN
-    except ValueError:
-        return None
-    return None if any("_" in one for one in head) else _finite(values)
 
 
 Found = tuple[Form, dict[str, float]]

@@ -8,15 +8,6 @@ from scipy.special import gammaln
 import stoptime as st
 
 TOLERANCE = 1e-9
-FLOWS = (
-    "ridge",
-    "iterated-ridge",
-    "gradient-flow",
-    "nesterov-flow",
-    "critical-flow",
-    "heavy-ball-flow",
-)
-ITERATIONS = ("gradient-descent", "nesterov", "heavy-ball")
 CLASSES = {
     "ridge": st.Ridge,
     "iterated-ridge": st.IteratedRidge,
@@ -28,6 +19,8 @@ CLASSES = {
     "nesterov": st.Nesterov,
     "heavy-ball": st.HeavyBall,
 }
+FLOWS = tuple(CLASSES)[:6]
+ITERATIONS = tuple(CLASSES)[6:]
 PARAMETERS = {
     "iterated-ridge": ("times",),
     "nesterov-flow": ("friction",),
@@ -68,15 +61,14 @@ def settings(rng, name, count):
         if name in ITERATIONS:
             t = float(np.floor(min(t, 3000)))
         if i % 10 == 2 and s > 0:
-            values["damping"] = float(
-                np.clip(np.sqrt(s), 1e-3, 10)
-            )  # critical, where the formula changes
+            # critical, where the formula changes
+            values["damping"] = float(np.clip(np.sqrt(s), 1e-3, 10))
         yield s, t, values
 
 
 @pytest.mark.parametrize("name", [*FLOWS, *ITERATIONS])
 def test_filters_are_those_of_the_library(javascript, rng, name):
-    cases = list(settings(rng, name, 400 if name in FLOWS else 120))
+    cases = list(settings(rng, name, 200 if name in FLOWS else 60))
     found = javascript(
         f"([s, t, values]) => stoptime.filter(stoptime.method('{name}', values), s, t)", cases
     )
@@ -84,13 +76,8 @@ def test_filters_are_those_of_the_library(javascript, rng, name):
         method = python_method(name, values)
         nu = (values["friction"] - 1) / 2
         size = bessel_envelope(nu, t * np.sqrt(s)) if name == "nesterov-flow" else 1.0
-        assert g == pytest.approx(
-            float(method.shrinkage(s, t)), rel=0, abs=TOLERANCE * float(size)
-        ), (
-            s,
-            t,
-            values,
-        )
+        expected = float(method.shrinkage(s, t))
+        assert g == pytest.approx(expected, rel=0, abs=TOLERANCE * float(size)), (s, t, values)
         assert gain == pytest.approx(float(method.gain(s, t)), rel=TOLERANCE, abs=0), (s, t, values)
 
 
@@ -140,7 +127,7 @@ CURVE = """([name, s, known, target, values, stops]) => {
 @pytest.mark.parametrize("leaning", [False, True])
 @pytest.mark.parametrize("name", [*FLOWS, *ITERATIONS])
 def test_bias_and_variance_are_those_of_the_library(javascript, rng, name, leaning):
-    problems = [random_problem(rng, leaning=leaning) for _ in range(40)]
+    problems = [random_problem(rng, leaning=leaning) for _ in range(15)]
     stops = (
         [0, 1, 2, 5, 20, 100, 400] if name in ITERATIONS else [0, 0.01, 0.3, 1, 4, 20, 100, 3000]
     )
@@ -163,56 +150,18 @@ INFLATION = """([name, s, known, target, values]) => {
 
 @pytest.mark.parametrize("name", [*FLOWS, "gradient-descent"])
 def test_best_stop_and_inflation_are_those_of_the_library(javascript, rng, name):
-    problems = [random_problem(rng) for _ in range(10)]
-    cases = [[name, s.tolist(), known, "estimation", values] for s, known, _, values in problems]
-    for (s, known, _, values), found in zip(problems, javascript(INFLATION, cases), strict=True):
-        method = python_method(name, values)
-        expected = st.inflation(
-            method, eigenvalues=s, signal=known["snr"], noise=1.0, n_samples=known["n"]
-        )
-        assert found["ratio"] == pytest.approx(expected.ratio, rel=TOLERANCE)
-        total = python_risk(name, [found["stop"]], s, known, "estimation", values).total[0]
-        assert found["risk"] == pytest.approx(total, rel=TOLERANCE)
-
-
-@pytest.mark.parametrize("name", [*FLOWS, "gradient-descent"])
-def test_inflation_of_a_leaning_signal_is_that_of_the_library(javascript, rng, name):
-    problems = [random_problem(rng, leaning=True) for _ in range(15)]
+    problems = [random_problem(rng, leaning=i % 2 == 0) for i in range(12)]
     cases = [[name, s.tolist(), *rest] for s, *rest in problems]
     for problem, found in zip(problems, javascript(INFLATION, cases), strict=True):
         s, known, target, values = problem
-        expected = st.inflation(
-            python_method(name, values),
-            eigenvalues=s,
-            signal=coordinates(s, known["snr"], known["lean"]),
-            noise=1.0,
-            n_samples=known["n"],
-            target=target,
-        )
-        assert found["ratio"] == pytest.approx(expected.ratio, rel=TOLERANCE), problem
         total = python_risk(name, [found["stop"]], *problem).total[0]
         assert found["risk"] == pytest.approx(total, rel=TOLERANCE), problem
-
-
-def test_ridge_is_beaten_where_the_signal_leans_to_the_leading_directions(javascript):
-    s = np.arange(1, 201.0) ** -1.0
-    decays = [0.0, 1.0, 2.0, 4.0]
-    names = ["gradient-flow", "critical-flow", "iterated-ridge"]
-    cases = [
-        [name, s.tolist(), {"n": 2000, "snr": 10.0, "lean": b}, "prediction", {"times": 2}]
-        for name in names
-        for b in decays
-    ]
-    ratios = np.reshape([found["ratio"] for found in javascript(INFLATION, cases)], (3, 4))
-    assert (ratios[:, 0] > 1).all()
-    assert (np.diff(ratios) < 0).all()
-    for name, row in zip(names, ratios, strict=True):
-        for b, ratio in zip(decays[1:], row[1:], strict=True):
-            # the power signal of the library has the length Σ i^(-b): the noise is scaled with it
-            noise = np.sum(np.arange(1, 201.0) ** -b) / 10
-            known = {"eigenvalues": s, "signal": st.power_signal(b), "noise": noise}
-            expected = st.inflation(name, n_samples=2000, target="prediction", **known)
-            assert ratio == pytest.approx(expected.ratio, rel=TOLERANCE)
+        if known["lean"]:
+            signal = coordinates(s, known["snr"], known["lean"])
+            setting = {"noise": 1.0, "n_samples": known["n"], "target": target}
+            method = python_method(name, values)
+            expected = st.inflation(method, eigenvalues=s, signal=signal, **setting)
+            assert found["ratio"] == pytest.approx(expected.ratio, rel=TOLERANCE), problem
 
 
 @pytest.mark.parametrize("leaning", [False, True])
@@ -222,56 +171,10 @@ def test_the_best_iteration_is_the_best_of_all(javascript, rng, name, leaning):
     problems = [problem for problem in problems if converges(name, problem[0], problem[3])]
     cases = [[name, s.tolist(), *rest] for s, *rest in problems]
     for problem, found in zip(problems, javascript(INFLATION, cases), strict=True):
-        every = python_risk(
-            name, np.arange(20_001), *problem
-        ).total  # all that the library looks at
+        # all iterations that the library looks at
+        every = python_risk(name, np.arange(20_001), *problem).total
         settled = python_risk(name, [np.inf], *problem).total
         assert found["risk"] == pytest.approx(min(every.min(), settled[0]), rel=TOLERANCE)
-
-
-@pytest.mark.parametrize("name", FLOWS[1:])
-def test_best_stop_of_the_prediction_risk(javascript, rng, name):
-    problems = [random_problem(rng) for _ in range(8)]
-    cases = [[name, s.tolist(), known, "prediction", values] for s, known, _, values in problems]
-    for (s, known, _, values), found in zip(problems, javascript(INFLATION, cases), strict=True):
-        scale = np.array([1e-3, 1e3]) * max(
-            found["stop"] if np.isfinite(found["stop"]) else 1.0, 1e-6
-        )
-        curve = python_risk(name, [0.0, *scale, np.inf], s, known, "prediction", values)
-        least = min(curve.total.min(), curve.model.minimum(*scale)[1])
-        ridge = python_risk(
-            "ridge", [known["snr"] * known["n"] / len(s)], s, known, "prediction", values
-        )
-        assert found["risk"] == pytest.approx(least, rel=TOLERANCE)
-        assert found["ratio"] == pytest.approx(least / ridge.total[0], rel=TOLERANCE)
-
-
-@pytest.mark.parametrize("name", FLOWS)
-def test_the_bound_that_ends_the_search_holds(javascript, rng, name):
-    source = """([name, s, known, target, values, stop, later]) => {
-      const spectrum = stoptime.spectrumOf(s, target, known.lean);
-      const prior = stoptime.priorOf(spectrum, known);
-      const method = stoptime.method(name, values);
-      const bound = stoptime.lowerBound(method, spectrum, prior, stop);
-      return [bound, later.map((t) => stoptime.totalRisk(method, spectrum, prior, t))];
-    }"""
-    cases = []
-    for i in range(40):
-        s, known, target, values = random_problem(rng, leaning=i % 2 == 1)
-        stop = float(10 ** rng.uniform(-2, 2))
-        cases.append(
-            [
-                name,
-                s.tolist(),
-                known,
-                target,
-                values,
-                stop,
-                (stop * 10 ** rng.uniform(0, 2, 50)).tolist(),
-            ]
-        )
-    for bound, later in javascript(source, cases):
-        assert bound <= min(later) * (1 + 1e-12)
 
 
 def test_spectra(javascript):
@@ -289,7 +192,7 @@ def test_spectra(javascript):
     assert javascript("([s, n]) => stoptime.withRank(s, n)", [[[1, 2, 3, 4], 2]]) == [[0, 0, 3, 4]]
 
 
-@pytest.mark.parametrize("aspect", [0.05, 0.5, 0.98, 1.0, 1.7, 4.0])
+@pytest.mark.parametrize("aspect", [0.05, 1.0, 4.0])
 def test_quantiles_of_the_marchenko_pastur_law(javascript, aspect):
     p = 60
     (s,) = javascript("([p, c]) => stoptime.marchenkoPastur(p, c)", [[p, aspect]])
@@ -308,18 +211,7 @@ def test_quantiles_of_the_marchenko_pastur_law(javascript, aspect):
     assert np.mean(s) == pytest.approx(weights @ nodes, abs=3e-3)
 
 
-def test_random_designs_have_nearly_the_limiting_risk(javascript):
-    p, aspect, stops = 500, 0.5, [0.3, 1.0, 3.0, 10.0]
-    (s,) = javascript("([p, c]) => stoptime.marchenkoPastur(p, c)", [[p, aspect]])
-    known, values = {"n": p / aspect, "snr": 2.0, "lean": 0.0}, {"friction": 3.0}
-    ((bias, variance),) = javascript(
-        CURVE, [["nesterov-flow", s, known, "estimation", values, stops]]
-    )
-    limit = st.limiting_risk("nesterov-flow", stops, aspect=aspect, signal=2.0, noise=1.0)
-    np.testing.assert_allclose(np.add(bias, variance), limit.total, rtol=2e-3)
-
-
-@pytest.mark.parametrize("lean", [0.0, 2.5, -1.0])
+@pytest.mark.parametrize("lean", [0.0, 2.5])
 def test_the_table_shows_the_numbers_of_the_library(visit, lean):
     page = visit(
         "#spectrum=power&nu=1.3&p=60&n=700&snr=4&friction=4&critical=no&damping=0.3&step=0.5"

@@ -1,9 +1,11 @@
-"""One HTML file on a fitted model: errors, predictions, columns, coefficients, data and code."""
+"""One HTML file on a fitted model: errors, predictions, columns, coefficients and data."""
 
 from __future__ import annotations
 
+import io
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -13,28 +15,23 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from stoptime.show.report import charts
+from stoptime.show import plots
+from stoptime.stopping.registry import get_rule
+from stoptime.support.arrays import Array
+from stoptime.support.checks import installed
 from stoptime.support.files import atomic
 from stoptime.support.progress import warnings_noted
 from stoptime.support.version import __version__
 from stoptime.support.wording import method_in_words, number
 from stoptime.tables import results
 from stoptime.tables.assessment import TableFit, compared
-from stoptime.tables.preparation import Decision
 
 __all__ = ["page", "write"]
 
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, one paragraph of text, and the charts, tables and further HTML below it."""
-
-    key: str
-    title: str
-    text: str
-    charts: tuple[str, ...] = ()
-    tables: tuple[results.TableOf, ...] = ()
-    more: str = ""
+# mid-tones, which can be read on white and on black
+BLUE, ORANGE = "#2f86d2", "#d9662b"
+INK, FAINT = "#010203", "#040506"  # replaced by the colours of the page
+SCATTER_POINTS = 2000  # more would only hide each other
 
 
 def write(
@@ -70,8 +67,7 @@ def write(
                 f"A report needs X and one target y of shape (n,); got {response.shape}."
             )
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-        code = f"X, y = ...  # your data\nmodel = {model!r}.fit(X, y)\n"
-        fit = TableFit(model, X, response, name, weights, code=code)
+        fit = TableFit(model, X, response, name, weights)
         if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
             raise TypeError(
                 "A report needs a fitted StoppedRegressorCV or StoppedClassifierCV, alone or at "
@@ -87,24 +83,34 @@ def write(
 
 def page(fit: TableFit) -> str:
     """Return the report as one HTML page, which runs no script and loads nothing."""
-    make = _classes if fit.classifies else _numbers
-    found = [_stopping(fit), *make(fit), _columns(fit), _coefficients(fit), _data(fit), _code(fit)]
-    sections = [one for one in found if one is not None]
-    links = (f'<a href="#{one.key}">{escape(one.title)}</a>' for one in sections)
+    titles = {_stopping: "When to stop"}
+    if fit.classifies:
+        titles |= {_classes: "Classes and probabilities"}
+    else:
+        titles |= {_predictions: "Predicted and observed", _intervals: "Prediction intervals"}
+    titles |= {_columns: "Importance of columns", _coefficients: "Coefficients"}
+    titles |= {_data: "Data and notes"}
+    bodies = {title: make(fit) for make, title in titles.items()}
+    sections = ""
+    links = ""
+    for key, (title, body) in enumerate(bodies.items()):
+        if body:
+            sections += f'<section id="s{key}"><h2>{title}</h2>{"".join(body)}</section>'
+            links += f'<a href="#s{key}">{title}</a>'
     tiles = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in results.key_figures(fit)
     )
-    method = method_in_words(fit.model.method_)
-    stop = number(float(fit.model.stop_))
-    lead = f"{Path(fit.source).name}: {results.size(fit)}. {method} was stopped at {stop}."
+    lead = (
+        f"{Path(fit.source).name}: {results.size(fit)}. {method_in_words(fit.model.method_)} was "
+        f"stopped at {number(float(fit.model.stop_))}."
+    )
     parts = {
         "title": escape(f"{fit.target}, fitted by {fit.model.method_.name}"),
-        "style": files(__name__).joinpath("page.css").read_text(encoding="utf-8"),
         "lead": escape(lead),
-        "links": "".join(links),
+        "links": links,
         "tiles": "".join(tiles),
-        "sections": "".join(map(_section, sections)),
+        "sections": sections,
         "version": escape(__version__),
     }
     html = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
@@ -112,18 +118,8 @@ def page(fit: TableFit) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
 
 
-def _section(section: Section) -> str:
-    figures = "".join(f"<figure>{one}</figure>" for one in section.charts)
-    return "\n".join(
-        [
-            f'<section id="{section.key}"><h2>{escape(section.title)}</h2>',
-            f"<p>{escape(section.text)}</p>",
-            f'<div class="charts">{figures}</div>' if figures else "",
-            *map(_table, section.tables),
-            section.more,
-            "</section>\n",
-        ]
-    )
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
 
 
 def _table(table: results.TableOf) -> str:
@@ -135,64 +131,113 @@ def _table(table: results.TableOf) -> str:
         rows += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     wide = f'<div class="wide" tabindex="0" role="region" aria-label="{title}">{body}</div>'
-    if table.folded:
+    if len(table.rows) > 15:
         return f"<details><summary>{title}</summary>{wide}</details>"
     return f"<h3>{title}</h3>{wide}"
 
 
-def _stopping(fit: TableFit) -> Section:
-    choice = fit.model.choice_
+def _chart(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
+    """Return a figure of matplotlib as SVG in the colours of the page; ``draw`` gets its axes."""
+    advice = 'A report needs matplotlib: pip install "stoptime[plot]".'
+    matplotlib = installed("matplotlib", advice)
+    figure = installed("matplotlib.figure", advice).Figure((5.2, height), layout="constrained")
+    colours = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    style = {
+        **dict.fromkeys(colours, INK),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "font.size": 10.5,
+        "grid.color": FAINT,
+        "legend.frameon": False,
+        "legend.fontsize": "small",
+        "svg.fonttype": "none",  # text stays text, in the font of the page
+        "svg.hashsalt": title,  # so that names in several figures of a page differ
+    }
+    with matplotlib.rc_context(style):
+        axes = figure.add_subplot()
+        axes.grid(linewidth=0.6)
+        axes.set_axisbelow(True)
+        draw(axes)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :].replace(FAINT, "var(--grid)")
+    for dark in (INK, "#000000", "#4c4c4c"):  # the last two are those of stoptime.plots
+        svg = svg.replace(dark, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # without a size of its own it takes the width of the page
+    svg = re.sub(r'(?:width|height)="[\d.]+pt" ?', "", svg.removeprefix("<svg"), count=2)
+    return f'<figure><svg role="img" aria-label="{escape(title)}"{svg}</figure>'
+
+
+def _stopping(fit: TableFit) -> list[str]:
+    model = fit.model
     what = "The error of classes coded as ±1" if fit.classifies else "The mean squared error"
     text = (
         f"{what} along the path, by {fit.rule_in_words}, which chose the stop "
-        f"{number(float(fit.model.stop_))}: {choice.message}."
+        f"{number(float(model.stop_))}: {model.choice_.message}."
     )
-    chart = charts.drawn("Estimated error along the path", charts.error_curve(fit))
-    scores = [results.comparison_table(fit)] if fit.scores else []
-    methods = results.method_table(fit)
-    tables = ([methods] if methods is not None else []) + scores
     if fit.scores:
         text += (
             " Estimators are compared on left-out rows: each row is predicted by the fit without "
             "it, whatever the rule, and differences are taken row by row."
         )
-    return Section("stop", "When to stop", text, (chart,), tuple(tables))
+
+    def draw(axes: Any) -> None:
+        plots.error_curve(model.choice_, model.method_, ax=axes)
+        axes.set_title("")
+        measure = get_rule(model.rule, model.cv).measure
+        name = "mean squared error" if measure == "error" else measure
+        axes.set_ylabel(name if model.scoring is None else "negative score")
+
+    tables = [results.method_table(fit), results.comparison_table(fit)]
+    shown = [_table(one) for one in tables if one.rows]
+    return [_paragraph(text), _chart("Estimated error along the path", draw), *shown]
 
 
-def _numbers(fit: TableFit) -> list[Section | None]:
-    """Return what a regression predicts for left-out and for held-out rows."""
+def _predictions(fit: TableFit) -> list[str]:
+    """Return what the fits without each row predict for it."""
     residuals = fit.model.left_out_residuals_
     if residuals is None:
-        text = "This method has no left-out residuals, so that no row can be predicted without it."
-        return [Section("predictions", "Predictions", text)]
-    predicted = np.asarray(fit.y, np.float64) - np.asarray(residuals, np.float64)
+        return [_paragraph("This method has no left-out residuals: no row is predicted without.")]
+    some = _some(len(fit.y), SCATTER_POINTS)
+    y = np.asarray(fit.y, np.float64)[some]
+    x = y - np.asarray(residuals, np.float64)[some]
     text = (
         "Each row is predicted by the fit without it. Points on the line are predicted exactly; "
         "residuals that bend or widen ask for another column, or for the logarithm of the target."
     )
-    if len(predicted) > charts.SCATTER_POINTS:
-        text += f" The charts show {charts.SCATTER_POINTS} rows, drawn at random."
-    pair = (
-        charts.drawn(
-            "Observed against predicted", charts.observed(fit, predicted, residuals=False)
-        ),
-        charts.drawn("Residuals", charts.observed(fit, predicted, residuals=True)),
-    )
-    return [Section("predictions", "Predicted and observed", text, pair), _intervals(fit)]
+    if len(y) < len(fit.y):
+        text += f" The charts show {len(y)} rows, drawn at random."
+
+    def observed(axes: Any, heights: Array, ends: Array, label: str) -> None:
+        axes.scatter(x, heights, s=12, alpha=0.5, color=BLUE, linewidths=0)
+        axes.plot(line, ends, color=INK, lw=0.8)
+        axes.set(xlabel=f"predicted {fit.target}, by the fit without the row", ylabel=label)
+
+    line = np.array([x.min(), x.max()])
+    both = _chart(
+        "Observed against predicted",
+        lambda axes: observed(axes, y, line, f"observed {fit.target}"),
+    ) + _chart("Residuals", lambda axes: observed(axes, y - x, 0 * line, "observed - predicted"))
+    return [_paragraph(text), f'<div class="charts">{both}</div>']
 
 
-def _intervals(fit: TableFit) -> Section | None:
+def _some(n: int, most: int) -> Array:
+    """Return the rows that a chart shows, drawn at random if there are too many."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:most])
+
+
+def _intervals(fit: TableFit) -> list[str]:
     """Return prediction intervals on rows that were held out."""
     n = len(fit.y)
-    if n < 20:
-        return None  # too few to hold some out
+    # too few cannot be held out
+    if n < 20 or fit.model.left_out_residuals_ is None:
+        return []
     train, test = train_test_split(np.arange(n), test_size=0.2, random_state=0)
     weights = None if fit.sample_weight is None else fit.sample_weight[train]
     model = clone(fit.model).fit(fit.features[train], fit.y[train], weights)
-    if model.left_out_residuals_ is None:
-        return None
     truth = np.asarray(fit.y, np.float64)[test]
-    guess = model.predict(fit.features[test])
     ends = model.predict_interval(fit.features[test], 0.9)
     inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     # the number of values inside is binomial if each lies inside with this confidence
@@ -202,32 +247,64 @@ def _intervals(fit: TableFit) -> Section | None:
         f"others. Of the held-out values, {int(inside.sum())} ({inside.mean():.0%}) lie in their "
         f"90% interval (jackknife+); by chance this share varies by {chance:.0f} percentage points."
     )
-    chart = charts.drawn("90% intervals", charts.intervals(ends, guess, truth, fit.target))
-    return Section("intervals", "Prediction intervals", text, (chart,))
+    guess = model.predict(fit.features[test])
+    some = _some(len(test), 200)
+    order = some[np.argsort(guess[some], kind="stable")]
+
+    def draw(axes: Any) -> None:
+        place = np.arange(len(order))
+        axes.vlines(place, *ends[order].T, color=INK, alpha=0.25, lw=1.5)
+        for label, kept, colour in (("inside", inside, BLUE), ("outside", ~inside, ORANGE)):
+            shown = kept[order]
+            axes.plot(place[shown], truth[order][shown], ".", color=colour, label=label)
+        axes.set(xlabel="held-out rows, ordered by prediction", ylabel=fit.target)
+        axes.legend()
+
+    return [_paragraph(text), _chart("90% intervals", draw)]
 
 
-def _classes(fit: TableFit) -> list[Section | None]:
-    if fit.classes is None:
-        text = "This method has no left-out decision values: no row can be classified without it."
-        return [Section("classes", "Classes", text)]
+def _classes(fit: TableFit) -> list[str]:
+    found = fit.classes
+    if found is None:
+        return [_paragraph("This method has no left-out decision values.")]
     text = (
         "Each row is classified by the fit without it. In the calibration curve, cases are grouped "
         "by their predicted probability: points on the line are well calibrated, and large points "
         "have many cases."
     )
-    pair = (
-        charts.drawn("Confusion matrix", charts.confusion(fit)),
-        charts.drawn("Calibration curve", charts.calibration(fit)),
-    )
-    tables = tuple(replace(one, folded=True) for one in results.class_tables(fit))
-    return [Section("classes", "Classes and probabilities", text, pair, tables)]
+    counts = np.array(found.confusion)
+    labels = [str(one)[:16] for one in found.labels]
+    places = range(len(labels))
+
+    def confusion(axes: Any) -> None:
+        colours = installed("matplotlib.colors", "").LinearSegmentedColormap
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+        clear = colours.from_list("shares", [f"{BLUE}00", f"{BLUE}cc"])
+        axes.grid(visible=False)
+        axes.pcolormesh(shares, cmap=clear, vmin=0, vmax=1)
+        for i, j in np.ndindex(counts.shape if len(labels) <= 12 else (0, 0)):
+            axes.text(j + 0.5, i + 0.5, number(float(counts[i, j])), ha="center", va="center")
+        axes.set_xticks([i + 0.5 for i in places], labels, rotation=45 if len(labels) > 4 else 0)
+        axes.set_yticks([i + 0.5 for i in places], labels)
+        axes.invert_yaxis()
+        axes.set(xlabel="predicted class", ylabel="class")
+
+    def calibration(axes: Any) -> None:
+        chances, shares, cases = np.array(found.calibration).T
+        axes.plot([0, 1], [0, 1], color=INK, lw=0.8)
+        axes.plot(chances, shares, color=BLUE, lw=1)
+        axes.scatter(chances, shares, s=10 + 150 * cases / cases.max(), color=BLUE, alpha=0.7)
+        axes.set(xlabel="predicted probability", ylabel="share that came true")
+
+    both = _chart("Confusion matrix", confusion) + _chart("Calibration curve", calibration)
+    tables = map(_table, results.class_tables(fit))
+    return [_paragraph(text), f'<div class="charts">{both}</div>', *tables]
 
 
-def _columns(fit: TableFit) -> Section:
+def _columns(fit: TableFit) -> list[str]:
     """Return by how much each column of the table moves the prediction."""
     every = fit.importance()
     most = dict(list(every.items())[:20])
-    unit = "decision values" if fit.classifies else fit.target
     text = (
         "How far each column moves the prediction: the standard deviation over rows of what it "
         "contributes. The words of a text column count together. Columns that go with each other "
@@ -235,59 +312,37 @@ def _columns(fit: TableFit) -> Section:
     )
     if len(every) > len(most):
         text += f" The chart shows {len(most)} of {len(every)} columns."
-    chart = charts.drawn(
-        "Importance of columns",
-        charts.bars(most, f"standard deviation of the contribution, in {unit}"),
-        height=1.0 + 0.24 * len(most),
-    )
-    return Section("columns", "Importance of columns", text, (chart,))
+    names = [name if len(name) < 28 else f"{name[:26]}…" for name in most]
+
+    def draw(axes: Any) -> None:
+        axes.barh(range(len(names)), list(most.values()), color=BLUE, height=0.7)
+        axes.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        unit = "decision values" if fit.classifies else fit.target
+        axes.set_xlabel(f"standard deviation of the contribution, in {unit}")
+
+    return [_paragraph(text), _chart("Importance of columns", draw, 1.0 + 0.24 * len(most))]
 
 
-def _coefficients(fit: TableFit) -> Section:
-    text = (
-        "Coefficients at the chosen stop; the intercept is the prediction where all else is zero."
-    )
+def _coefficients(fit: TableFit) -> list[str]:
+    text = "Coefficients at the chosen stop; the intercept is the prediction where all is zero."
     if fit.preparation is not None and fit.preparation.standardise:
         text = (
             "Coefficients of standardised columns (mean zero, variance one) can be compared in "
             "size; those in original units are per unit of the column, or for a word."
         )
-    table = results.coefficient_table(fit, 40)
-    return Section("coefficients", "Coefficients", text, (), (table,))
+    return [_paragraph(text), _table(results.coefficient_table(fit, 40))]
 
 
-def _data(fit: TableFit) -> Section:
+def _data(fit: TableFit) -> list[str]:
     """Return what became of the columns, and the notes."""
-    decisions = [] if fit.preparation is None else [*fit.preparation.decisions_.values()]
-    rows = [(one.column, one.kind, *_described(one, fit)) for one in decisions[:100]]
-    head = ("column", "kind", "values")
-    tables = (results.TableOf("Columns", head, tuple(rows), folded=len(rows) > 15),) if rows else ()
+    text = f"{Path(fit.source).name}, {results.size(fit)}. The target is {fit.target}."
     notes = fit.notes or ("No value had to be filled in, left out or converted.",)
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    text = f"{Path(fit.source).name}, {results.size(fit)}. The target is {fit.target}."
-    if len(decisions) > len(rows):
-        text += f" The table shows the first {len(rows)} of {len(decisions)} columns."
-    return Section("data", "Data and notes", text, (), tables, f'<ul class="notes">{listed}</ul>')
-
-
-def _described(one: Decision, fit: TableFit) -> tuple[str, ...]:
-    if one.kind == "text":
-        more = ", ..." if len(one.levels) > 6 else ""
-        return (", ".join(one.levels[:6]) + more,)
-    if one.kind == "dropped":
-        return ("",)
-    place = fit.feature_names.index(one.column)
-    preparation: Any = fit.preparation
-    values = fit.features[:, place] * preparation.scale_[place] + preparation.center_[place]
-    ends = [float(values.min()), float(values.mean()), float(values.max())]
-    if one.kind == "date":
-        low, mean, high = (str(np.datetime64(round(end), "D")) for end in ends)
-    else:
-        low, mean, high = (number(end, scale=float(np.ptp(values))) for end in ends)
-    return (f"{low} to {high}, mean {mean}",)
-
-
-def _code(fit: TableFit) -> Section:
-    text = "This Python code fits the same model."
-    more = f'<pre tabindex="0"><code>{escape(fit.code)}</code></pre>'
-    return Section("code", "Fit it again", text, more=more)
+    every = {} if fit.preparation is None else fit.preparation.decisions_
+    # some texts of a column are enough to recognise it
+    rows = [(one.column, one.kind, ", ".join(one.levels[:6])) for one in every.values()]
+    table = results.TableOf("Columns", ("column", "kind", "texts"), tuple(rows[:100]))
+    shown = [_table(table)] if rows else []
+    return [_paragraph(text), *shown, f'<ul class="notes">{listed}</ul>']

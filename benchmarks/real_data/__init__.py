@@ -1,1 +1,0 @@
-"""The default fit against RidgeCV on real and on ill-conditioned data."""

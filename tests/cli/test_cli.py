@@ -1,0 +1,317 @@
+"""The command ``stoptime`` as people use it: results, mistakes, files, pipes and Ctrl-C."""
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import stoptime as st
+from helpers import run
+from stoptime.cli import app
+
+
+def stoptime(line):
+    return run(*shlex.split(line))
+
+
+def told(line):
+    """Return what a command prints as JSON."""
+    result = stoptime(f"{line} --json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def in_words(result):
+    """Return an error of usage without its frame."""
+    return " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.fixture
+def houses(tmp_path, monkeypatch):
+    """A table with decimal commas in an old encoding, new rows, and a folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(20220)
+    n = 60
+    size = rng.normal(100, 30, n).round(2)
+    town = rng.choice(["Köln", "Rom"], n)
+    price = (3 * size + 50 * (town == "Köln") + rng.normal(0, 20, n)).round(2)
+    frame = pd.DataFrame({"size": size, "Ort": town, "price": price})
+    frame["cheap"] = np.where(price < 300, "yes", "no")
+    frame.loc[2, "size"] = np.nan
+    options = {"index": False, "sep": ";", "decimal": ",", "encoding": "cp1252"}
+    frame.to_csv("houses.csv", **options)
+    frame.head(5).drop(columns=["price", "cheap"]).to_csv("new.csv", **options)
+    return tmp_path
+
+
+def test_help_and_version_are_told_without_loading_the_library():
+    code = (
+        "import sys, stoptime.cli; print(sorted({'numpy', 'sklearn', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
+    assert stoptime("--version").stdout.strip() == st.__version__
+    for command in ("fit", "predict", "plan", "bounds", "reproduce", "explore"):
+        assert f"stoptime {command}" in stoptime(f"{command} --help").stdout
+
+
+def test_runs_with_no_file_and_prints_a_compact_table():
+    result = stoptime("fit diabetes -m nesterov-flow")
+    assert result.exit_code == 0, result.output
+    words = ["accelerated-flow (friction 3)", "by leave-one-out", "mean absolute", "alpha"]
+    words += ["per standardised column  in original units", "ridge, as RidgeCV", "minus that of"]
+    for one in words:
+        assert one in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 120
+
+
+def test_json_says_what_the_library_says(houses):
+    found = told("fit houses.csv -t price --drop cheap --report r.html --model m.json")
+    fit = st.fit_table("houses.csv", "price", preparation=st.TablePreparation(drop=["cheap"]))
+    assert float(found["stop"]) == fit.model.stop_
+    assert found["error"]["rmse"] == fit.errors.rmse
+    assert found["importance"] == fit.importance()
+    assert found["messages"] == list(fit.notes)
+    assert [one["name"] for one in found["comparison"]] == [one.name for one in fit.scores]
+    original = found["coefficients"]["price"]["original_units"]["coefficients"]
+    assert list(original.values()) == fit.coefficients()[0].original_coef.tolist()
+    assert found["files"] == {"model": "m.json", "report": "r.html"}
+    assert {path.name for path in houses.iterdir()} == {
+        "houses.csv", "new.csv", "m.json", "r.html"
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("houses")
+def test_options_reach_the_fit():
+    line = 'fit houses.csv -t price -m ridge -m "AcceleratedFlow(5.0)" --cv 4 --stops 1,2,5,inf'
+    found = told(f"{line} --no-intercept --no-standardise --missing drop --drop Ort --drop cheap")
+    fitted = found["coefficients"]["price"]["as_fitted"]
+    assert (list(fitted["coefficients"]), fitted["intercept"]) == (["size"], 0)
+    assert (found["rows"], found["error"]["how"]) == (59, "4-fold cross-validation")
+    assert found["stop"] in {1, 2, 5, "inf"}
+    notes = stoptime("fit houses.csv -t price --kinds size=text --na Rom --categories 3").stderr
+    assert 'note: Column "size": of 59 different texts' in notes
+    named = told("fit houses.csv -t price --na size --drop cheap")  # a word, not the column
+    assert "size" in named["importance"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-m 'Averaged(Nesterov(friction=5), kind=\"tail\")' --stops 20",
+        "-m 'GradientDescent(step=Cosine(peak=0.1, total=50))' --stops 20",
+        "-m conjugate-gradient --rule discrepancy",
+        "-m adam --rule sure --stops 5",
+        "-m ridge --rule 'Discrepancy(noise=400.0)'",
+        "--rule one-standard-error",
+    ],
+)
+@pytest.mark.usefixtures("houses")
+def test_every_method_and_rule_of_the_library_can_be_given(options):
+    result = stoptime(f"fit houses.csv -t price --no-compare {options}")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("absent.csv -t x", "absent.csv does not exist"),
+        ("houses.csv -t prize", 'no column "prize": did you mean "price"?'),
+        ("houses.csv -t Ort --no-classify", "must be numbers"),
+        ("houses.csv -t price --missing error", '"size" has 1 missing value'),
+        ("houses.csv -t price -m ridge -m nesterov --rule discrepancy", "cannot compare methods"),
+        ("houses.csv -t price -m ridge --stops 3,2,-1", "must be non-negative numbers; got -1"),
+    ],
+)
+def test_errors_of_data_are_one_line_and_exit_1(houses, line, words):
+    result = stoptime(f"fit {line} --model m.json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("stoptime: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+    assert not (houses / "m.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("", "say which column to predict. The columns are size, Ort, price, cheap."),
+        ("-t price -m nestrov-flow", 'did you mean "nesterov-flow"'),
+        ("-t price -m 'system(1)'", "there is no method, schedule or rule 'system'"),
+        ("-t price -m 'AcceleratedFlow(-1)'", "friction must be"),
+        ("-t price --rule loocv", 'did you mean "loo"'),
+        ("-t price --rule loo --cv 5", "by folds, without a rule: give one of"),
+        ("-t price --stops many", "neither a number of stops"),
+        ("-t price --kinds zip", "not of the form column=kind"),
+        ("-t price --report absent/report.html", "does not exist"),
+        ("-t price --report report.pdf", "must end in .html"),
+        ("-t price --missing guess", "must be impute, drop or error"),
+        ("-t price --cv 1", "'--cv'"),
+    ],
+)
+@pytest.mark.usefixtures("houses")
+def test_errors_of_usage_exit_2(options, words):
+    result = stoptime(f"fit houses.csv {options}")
+    assert result.exit_code == 2
+    assert words in in_words(result)
+
+
+def test_debug_shows_the_traceback():
+    result = stoptime("--debug fit absent.csv -t x")
+    assert isinstance(result.exception, FileNotFoundError)
+
+
+@pytest.mark.usefixtures("houses")
+def test_rounding_is_printed_as_zero():
+    a = np.arange(1.0, 31)
+    pd.DataFrame({"a": a, "b": a**2, "y": 3 * a}).to_csv("exact.csv", index=False)
+    result = stoptime("fit exact.csv -t y -m ridge --no-compare")
+    assert "e-1" not in result.stdout
+
+
+def test_the_tables_of_the_strangers_are_read(tmp_path, monkeypatch, rng):
+    """A stray first line of Excel, decimal commas, codes, units and a flag for missing values."""
+    monkeypatch.chdir(tmp_path)
+    weight = rng.normal(70, 9, 80).round(1)
+    hour = rng.integers(8, 18, 80)
+    lines = [
+        f"{w} kg;0{1000 + i % 3};{t}:30;90K;{-999 if i == 7 else i % 5};{2 * w + t:.3f}"
+        for i, (w, t) in enumerate(zip(weight, hour, strict=True))
+    ]
+    text = "\n".join(lines).replace(".", ",")
+    (tmp_path / "odd.csv").write_text(f"sep=;\nweight;zip;time;income;far;y\n{text}")
+    found = told("fit odd.csv -t y --na -999")
+    assert found["error"]["explained"] > 0.999
+    features = found["coefficients"]["y"]["as_fitted"]["coefficients"]
+    assert {"zip=01000", "zip=01001", "zip=01002"} <= set(features)
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet"])
+def test_predictions_come_with_the_columns_of_the_table(houses, name):
+    stoptime("fit houses.csv -t price --drop cheap --model m.json --no-compare")
+    result = stoptime(f"predict m.json new.csv --out {name}")
+    assert result.exit_code == 0, result.output
+    assert "note: new.csv is not UTF-8" in result.stderr
+    found = st.tables.read_table(houses / name).frame
+    assert list(found) == ["size", "Ort", "prediction", "lower", "upper"]
+    table = st.tables.read_table("new.csv").frame
+    assert found["size"].tolist()[:2] == table["size"].tolist()[:2]  # as it was written
+    model = st.load("m.json")
+    with pytest.warns(st.PreparationWarning):
+        np.testing.assert_allclose(found["prediction"].astype(float), model.predict(table))
+    with open("new.csv", "rb") as file:  # noqa: PTH123
+        piped = CliRunner().invoke(app, ["predict", "m.json", "-"], input=file.read()).stdout
+    np.testing.assert_allclose(
+        pd.read_csv(io.StringIO(piped))["lower"], found["lower"].astype(float)
+    )
+
+
+@pytest.mark.usefixtures("houses")
+def test_classes_and_dropped_rows_are_predicted():
+    result = stoptime("fit houses.csv -t cheap --missing drop --drop price --model m.json")
+    for words in ("accuracy", "log loss", "predicted probability", "came true", "error rate"):
+        assert words in result.stdout
+    assert "which are taken as classes" in result.stderr
+    table = pd.DataFrame({"size": ["90,5", None], "Ort": ["Rom", "Rom"], "prediction": ["a", "b"]})
+    table.to_csv("gaps.csv", index=False, sep=";")
+    result = stoptime("predict m.json gaps.csv")
+    found = pd.read_csv(io.StringIO(result.stdout))
+    assert found["prediction_by_stoptime"].isna().tolist() == [False, True]
+    assert found["probability_no"][0] + found["probability_yes"][0] == pytest.approx(1)
+    assert "No prediction for 1 of 2 rows" in result.stderr
+    assert 'already: that of the model is "prediction_by_stoptime"' in result.stderr
+    table.drop(columns="Ort").to_csv("bad.csv", index=False)
+    result = stoptime("predict m.json bad.csv")
+    assert (result.exit_code, 'bad.csv: There is no column "Ort"' in result.stderr) == (1, True)
+    for options, words in (("--interval 0", "between 0 and 1"), ("--out p.json", "must end in")):
+        assert words in in_words(stoptime(f"predict m.json gaps.csv {options}"))
+
+
+FILES = {  # each is written by a command that ends in its name
+    "m.json": "fit diabetes -m ridge --no-compare --model",
+    "x.html": "explore --no-open --out",
+    "p.png": "plan --penalty 0.01 --lr 1 --out",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_command_overwrites_a_file_without_force(houses, name):
+    (houses / name).write_text("old")
+    result = stoptime(f"{FILES[name]} {name}")
+    assert result.exit_code == 2
+    assert f"{name} exists: add --force" in in_words(result)
+    assert (houses / name).read_text() == "old"
+    assert stoptime(f"{FILES[name]} {name} --force").exit_code == 0
+    assert (houses / name).read_bytes() != b"old"
+    assert told("plan --penalty 0.01 --lr 1")["iterations"] > 0
+
+
+INTERRUPTED = """
+import random, signal, sys, time
+from stoptime.cli import run
+
+def fit(number):
+    try:
+        run(["fit", "diabetes", "-m", "ridge", "--no-compare", "--model", f"{number}.json"])
+    except SystemExit as end:
+        return end.code
+    except KeyboardInterrupt:  # after the command has ended
+        return 0
+
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+fit("first")
+began = time.monotonic()
+fit("second")
+whole = time.monotonic() - began
+moments = random.Random(0)
+codes = []
+for number in range(15):
+    signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-3, whole))
+    codes.append(fit(number))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print(sorted(set(codes) - {None}), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="timers of Unix")
+def test_ctrl_c_at_any_moment_leaves_whole_files_or_none(tmp_path):
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] in {"[0, 130]", "[130]"}, done.stderr
+    assert "stoptime: interrupted; no file was left half written." in done.stderr
+    for path in tmp_path.iterdir():
+        st.load(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a full device of Linux")
+@pytest.mark.parametrize(
+    ("end", "code", "words"),
+    [("> /dev/full", 1, "No space left on device"), ("| true", 1, "")],
+)
+def test_a_full_disk_is_one_line_and_a_closed_pipe_is_quiet(tmp_path, end, code, words):
+    line = f"set -o pipefail; {sys.executable} -m stoptime fit diabetes -m ridge --json {end}"
+    done = subprocess.run(["/bin/bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)  # noqa: PLW1510, S603
+    assert done.returncode == code
+    assert words in done.stderr
+    assert done.stderr.count("\n") == bool(words)
+
+
+@pytest.mark.parametrize("error", ["MemoryError", "ImportError('lib.so: failed\\nto map')"])
+def test_libraries_that_do_not_load_are_one_line(tmp_path, error):
+    (tmp_path / "typer.py").write_text(f"raise {error}\n")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "stoptime", "fit", "diabetes"], capture_output=True, text=True,
+        check=False, env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("stoptime could not load its libraries: ")
