@@ -220,6 +220,12 @@ def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) 
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
+def likeliest(decisions: Floats) -> NDArray[np.intp]:
+    """Return the number of the class with the largest decision value, for each row."""
+    place = decisions > 0 if decisions.ndim == 1 else decisions.argmax(axis=1)
+    return np.asarray(place, np.intp)
+
+
 def coded(place: Any, count: int) -> Any:
     """Return ±1: a vector for two classes, else a column for each class."""
     classes = like(place, np.arange(count))
@@ -239,9 +245,7 @@ class FromDecisions(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
-        decisions = on_host(self.decision_function(X))
-        place = decisions > 0 if decisions.ndim == 1 else decisions.argmax(axis=1)
-        return np.asarray(self.classes_[place.astype(np.intp)])
+        return np.asarray(self.classes_[likeliest(on_host(self.decision_function(X)))])
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.

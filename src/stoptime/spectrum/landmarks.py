@@ -22,7 +22,6 @@ from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.dask import DaskRows, dask_rows
 from stoptime.spectrum.data import RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
 from stoptime.spectrum.kernel import KernelData
@@ -30,7 +29,7 @@ from stoptime.spectrum.moments import moments
 from stoptime.spectrum.row_data import weights_of_tests
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
 from stoptime.spectrum.source import Block, Source
-from stoptime.spectrum.sources import Chunks
+from stoptime.spectrum.sources import Chunks, DaskRows, dask_rows
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.arrays import (
     array_namespace,

@@ -179,7 +179,7 @@ class TableFit:
         place = np.searchsorted(labels, self.y)
         decisions = np.asarray(model.left_out_decisions_, np.float64)
         chances = probabilities.probabilities(model.slope_, decisions)
-        predicted = np.searchsorted(labels, probabilities.chosen(labels, decisions))
+        predicted = probabilities.likeliest(decisions)
         # a probability of zero would make the loss infinite, and rounding alone can give one
         own = np.maximum(chances[np.arange(len(place)), place], np.finfo(np.float64).tiny)
         # of two classes, the second one tells everything; rows of weight zero are not there
@@ -300,8 +300,8 @@ def _wrong_classes(fit: TableFit) -> dict[str, Array]:
         models["ridge, as RidgeClassifierCV"] = ridge.fit(fit.features, fit.y, fit.sample_weight)
     wrong = {}
     for name, one in models.items():
-        chosen = probabilities.chosen(model.classes_, np.asarray(one.left_out_decisions_))
-        wrong[name] = (chosen != fit.y).astype(np.float64)
+        predicted = probabilities.likeliest(np.asarray(one.left_out_decisions_))
+        wrong[name] = (model.classes_[predicted] != fit.y).astype(np.float64)
     sizes = [fit.weights[fit.y == label].sum() for label in model.classes_]
     frequent = model.classes_[np.argmax(sizes)]
     return {**wrong, "the most frequent class": (fit.y != frequent).astype(np.float64)}
