@@ -172,11 +172,11 @@ class Decayed(Wrapped):
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end, which is ridge unless a schedule ends before."""
+        if not self.decoupled:
+            g, gain = self.method.limits(s + self.weight_decay)
+            return (self.weight_decay + s * g) / (s + self.weight_decay), gain
         if np.isfinite(self.ends_at):
             return super().limits(s)
-        if not self.decoupled:
-            gain = self.method.limits(s + self.weight_decay)[1]
-            return 1 - s * gain, gain
         m, lookahead, weight, stride, direct, share = self._decoupled(MOST_ITERATIONS)
         x = self.epsilon * s
         # in the end v = weight·gradient/(1 - m), and the step of v balances the decay

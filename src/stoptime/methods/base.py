@@ -303,13 +303,13 @@ def longest_step(_: Method, s: Array) -> float:
     return 1 / largest if largest > 0 else 1.0
 
 
-def smallest_positive(name: str, s: Array, least: float = 0.0) -> float:
+def smallest_positive(method: Method, name: str, s: Array, least: float = 0.0) -> float:
     """Return the smallest eigenvalue if it exceeds ``least``; otherwise raise a ValueError."""
     smallest = float(s.min(initial=np.inf))
     if not least < smallest < np.inf:
         raise ValueError(
-            f"An automatic {name} needs a positive smallest eigenvalue, but it is {smallest:g}: a "
-            "singular spectrum, or unknown as for sparse matrices and operators. "
+            f'{name}="{getattr(method, name)}" needs a positive smallest eigenvalue, but it is '
+            f"{smallest:g}: a singular spectrum, or unknown as for sparse matrices and operators. "
             f"Give {name} as a number."
         )
     return smallest

@@ -208,7 +208,7 @@ class HeavyBallFlow(Filter):
     name: ClassVar[str] = "heavy-ball-flow"
     time_power: ClassVar[int] = 2
     _checks: ClassVar[Checks] = {"damping": unless("critical", positive_number)}
-    _automatic: ClassVar = {"damping": lambda _, s: smallest_positive("damping", s) ** 0.5}
+    _automatic: ClassVar = {"damping": lambda flow, s: smallest_positive(flow, "damping", s) ** 0.5}
 
     def visible_until(self, level: float) -> tuple[float, float]:
         """Return the time at which the damping has brought every oscillation below level."""
@@ -260,7 +260,7 @@ class HighResolutionFlow(Filter):
     }
     _automatic: ClassVar = {
         "step": longest_step,
-        "strong_convexity": lambda _, s: smallest_positive("strong_convexity", s),
+        "strong_convexity": lambda flow, s: smallest_positive(flow, "strong_convexity", s),
     }
 
     def visible_until(self, level: float) -> tuple[float, float]:

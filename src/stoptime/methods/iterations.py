@@ -64,7 +64,7 @@ class GradientDescent(Recurrence):
     step: float | str | Schedule = "auto"
     name: ClassVar[str] = "gradient-descent"
     limit: ClassVar[float] = 2.0
-    has_momentum: ClassVar[bool] = False
+    momentum: ClassVar[float] = 0.0
 
     def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
         """Return momentum, lookahead and weight of iteration k."""
@@ -112,11 +112,6 @@ class Nesterov(Recurrence):
     }
 
     @property
-    def has_momentum(self) -> bool:
-        """Whether the momentum is not zero."""
-        return self.momentum != 0
-
-    @property
     def limit(self) -> float:
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), with η → 1 if it grows."""
         eta = 1.0 if self.momentum is None else _largest(self.momentum)
@@ -158,7 +153,7 @@ def _flow_of_momentum(method: Recurrence, momentum: float | Schedule) -> Filter:
 def _fastest_momentum(method: HeavyBall, s: Array) -> float:
     """Return the momentum with which the heavy ball converges fastest at its step."""
     largest = float(s.max(initial=0))
-    ends = np.array([smallest_positive("momentum", s, EPS * largest), largest])
+    ends = np.array([smallest_positive(method, "momentum", s, EPS * largest), largest])
     method.check_convergence(largest)
     # The slower end of the spectrum sets the rate: both roots of its equation then coincide.
     return float(np.max((1 - np.sqrt(method.epsilon * ends)) ** 2))
@@ -195,11 +190,6 @@ class HeavyBall(Recurrence):
         "momentum": unless("auto", scheduled(fraction_below_one))
     }
     _automatic: ClassVar[Any] = {"step": longest_step, "momentum": _fastest_momentum}
-
-    @property
-    def has_momentum(self) -> bool:
-        """Whether the momentum is not zero."""
-        return self.momentum != 0
 
     @property
     def eta(self) -> float:

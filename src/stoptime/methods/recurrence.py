@@ -314,7 +314,7 @@ class Recurrence(Iteration):
     @property
     def has_momentum(self) -> bool:
         """Whether any step has momentum; without it the iteration is gradient descent."""
-        return True
+        return getattr(self, "momentum", None) != 0
 
     @property
     def universal_guarantee(self) -> bool:
