@@ -297,7 +297,11 @@ def test_streams_are_features_of_landmarks(kind, options, rng):
     np.testing.assert_allclose(model.predict(rows), peer.predict(features), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(np.asarray(model.predict(new)), model.predict(rows), rtol=1e-9)
     assert model.score(rows, response) > 0.8
+    with pytest.raises(ValueError, match="2 features, but 3"):
+        model.predict(new[:, :2] if kind == "dask" else st.Chunks.of(rows[:, :2]))
     if kind == "chunks":
+        with pytest.raises(TypeError, match="no rows to predict"):
+            model.predict(st.Statistics.of(rows, response))
         assert model.score(new) == pytest.approx(model.score(rows, response, weights))
         ends = model.predict_interval(rows, kind="cv+")
         assert 0.8 < np.mean((ends[:, 0] < response) & (response < ends[:, 1])) < 0.98
