@@ -273,7 +273,7 @@ def test_models_are_saved_and_loaded(model, tmp_path):
         st.to_sklearn(model)
 
 
-@pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 0.3}, {"n_landmarks": 40}, {}])
+@pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 0.3}, {"n_landmarks": 40}])
 @pytest.mark.parametrize("kind", ["chunks", "dask"])
 def test_streams_are_features_of_landmarks(kind, options, rng):
     """K-fold from moments equals a linear model of the features, fitted in memory."""
@@ -326,9 +326,5 @@ def test_tables_are_prepared_and_fitted_in_one_pipeline(rng, tmp_path):
     st.save(model, tmp_path / "table.json")
     loaded = st.load(tmp_path / "table.json")
     np.testing.assert_allclose(loaded.predict(frame), model.predict(frame), rtol=1e-9)
-    found = GridSearchCV(
-        model, {"stoppedkernelregressorcv__kernel": ["rbf", "laplacian"]}, cv=KFold(3)
-    ).fit(frame, response)
-    assert found.best_score_ > 0.7
     ends = st.predict_interval(model, frame)
     assert ends.shape == (200, 2)
