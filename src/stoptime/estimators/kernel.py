@@ -43,6 +43,7 @@ from stoptime.spectrum.landmarks import (
     mapped,
     sampled,
 )
+from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.spectrum.radial import ORDERS, Columns, Radial, by_scikit_learn, given, linear
 from stoptime.spectrum.rows import sample_sizes
@@ -294,8 +295,13 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     def _opened_rows(self, X: Any) -> NewRows:
         if kind_of(X) != "stream":
             return NewRows(KernelProduct(self._features, self._checked(X, reset=False)))
-        values = mapped(X, self._features.values, self._features.landmarks.shape[0])
-        return open_rows(values, self.dual_coef_, self._checked)
+        stream = X
+        if not isinstance(X, Statistics):  # which are refused, because they have no rows
+            count = X.n_features if isinstance(X, Source) else X.shape[1]
+            if count != self.n_features_in_:
+                raise ValueError(f"X has {count} features, but {self.n_features_in_} were fitted.")
+            stream = mapped(X, self._features.values, self._features.landmarks.shape[0])
+        return open_rows(stream, self.dual_coef_, self._checked)
 
     def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
         if not is_device_array(X):
