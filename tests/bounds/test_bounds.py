@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import mpmath
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
 from bounds.formulas import bessel, oscillation, risk_ratio
 from stoptime import bounds
 from stoptime.bounds import summary
-from stoptime.methods.flows import AcceleratedFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.butterworth import Butterworth
+from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.ridge import IteratedRidge, Ridge
 
 flint = pytest.importorskip("flint")
 
-SPECTRA = 2000 if "STOPTIME_SOAK" in os.environ else 200
+MONOTONE = [GradientFlow(), CriticalFlow(), IteratedRidge(2), IteratedRidge(10), Butterworth(3)]
 FRICTIONS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 21.0, 50.0)
 INFLATION = {
     2: 2.0577,
@@ -35,19 +34,16 @@ INFLATION = {
 def worst_ratio(method, stop):
     """The largest risk ratio on a dense grid."""
     x = np.geomspace(1e-4, 1e5, 60_001)
-    x = x[x < (60 / stop) ** 2] if isinstance(method, AcceleratedFlow) else x
-    g = (
-        np.exp(-stop * x)
-        if isinstance(method, GradientFlow)
-        else bessel(method.friction, stop * np.sqrt(x))
-    )
-    return risk_ratio(x, g).max()
+    if isinstance(method, AcceleratedFlow):
+        x = x[x < (60 / stop) ** 2]
+        return risk_ratio(x, bessel(method.friction, stop * np.sqrt(x))).max()
+    return risk_ratio(x, method.shrinkage(x, stop)).max()
 
 
 # --- risk inflation -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [GradientFlow(), *map(AcceleratedFlow, FRICTIONS)], ids=repr)
+@pytest.mark.parametrize("method", [*MONOTONE, *map(AcceleratedFlow, FRICTIONS)], ids=repr)
 def test_inflation_is_valid_and_tight_against_brute_force(method):
     found = bounds.risk_inflation(method)
     assert found.width <= 1e-6
@@ -96,9 +92,7 @@ def test_much_friction_is_gradient_flow():
 
 
 @pytest.mark.parametrize("stop", [0.05, 0.5, 1.0, 3.0, 40.0])
-@pytest.mark.parametrize(
-    "method", [GradientFlow(), AcceleratedFlow(), AcceleratedFlow(9.0)], ids=repr
-)
+@pytest.mark.parametrize("method", [*MONOTONE, AcceleratedFlow(), AcceleratedFlow(9.0)], ids=repr)
 def test_inflation_at_a_given_stop(method, stop):
     found = bounds.risk_inflation(method, stop=stop)
     assert found.stop == stop
@@ -132,15 +126,23 @@ def heavy_ball_at(kappa, a, samples=200):
     return risk_ratio(x**2, oscillation(tau * a, tau * x)).max(axis=1).min()
 
 
-@pytest.mark.parametrize(("kappa", "value"), [(1, 1.0), (2, 1.138), (10, 1.611), (100, 2.789)])
+# With similar eigenvalues the hardest problem has one best stop, which moves with it; up to a
+# condition number of about 1.41, and then it has two.
+@pytest.mark.parametrize(
+    ("kappa", "value"),
+    [(1, 1.0), (1.3, 1.0202), (2, 1.138), (10, 1.611), (100, 2.789), (1000, 5.838)],
+)
 def test_heavy_ball_inflation_is_valid_and_tight_against_brute_force(kappa, value):
     found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa)
     assert found.width <= 1e-4 * found.upper
     assert found.lower - 1e-3 <= value <= found.upper + 1e-3
-    if kappa > 1:
-        problems = [heavy_ball_at(kappa, a) for a in np.geomspace(0.3 / np.sqrt(kappa), 6, 80)]
-        assert max(problems) <= found.upper * 1.01  # the grid of stops is coarse: too large
-        assert max(problems) >= found.lower * 0.97  # the grid of problems too: too small
+    problems = np.geomspace(0.3 / np.sqrt(kappa), 6, 60) if kappa < 1000 else [0.235, 0.24, 0.245]
+    largest = max(heavy_ball_at(kappa, a, 200 if kappa < 1000 else 2500) for a in problems)
+    assert largest <= found.upper * 1.01  # the grid of stops is coarse: too large
+    assert largest >= found.lower * 0.97  # the grid of problems too: too small
+    if kappa == 1:
+        assert found.lower == found.upper == 1.0
+        assert HeavyBallFlow(1.0).shrinkage(1.0, found.stop) == pytest.approx(0.5, rel=1e-15)
 
 
 def test_heavy_ball_theorem_is_far_from_sharp():
@@ -148,59 +150,6 @@ def test_heavy_ball_theorem_is_far_from_sharp():
     assert h == pytest.approx([9.0827, 40.694, 187.828, 870.82], rel=1e-5)
     assert isinstance(bounds.heavy_ball_theorem(1.0), float)
     assert bounds.risk_inflation(HeavyBallFlow(), condition_number=100).upper < h[2] / 60
-
-
-def test_heavy_ball_with_a_large_condition_number():
-    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=1000)
-    assert found.width <= 1e-4 * found.upper
-    problems = [heavy_ball_at(1000, a, samples=2500) for a in (0.235, 0.24, 0.245)]
-    assert max(problems) == pytest.approx(found.upper, rel=0.01)
-
-
-def hardest_of_few(kappa):
-    """The constant of a small condition number, by nested searches in floating point."""
-    y = np.hypot(1, np.sqrt(kappa - 1) * np.linspace(0, 1, 65))
-    stops = np.linspace(0.01, 14, 1400)
-    shrinkages = np.array([oscillation(alpha, alpha * y) for alpha in stops])
-
-    def height(a, g):
-        return np.abs(a * y * g - (1 - g) / (a * y)).max(axis=-1)
-
-    def least(log_a):
-        a = np.exp(log_a)
-        heights = height(a, shrinkages)
-        dips = 1 + np.flatnonzero((heights[1:-1] <= heights[:-2]) & (heights[1:-1] <= heights[2:]))
-        best = [
-            minimize_scalar(
-                lambda alpha: height(a, oscillation(alpha, alpha * y)),
-                bounds=(stops[i - 1], stops[i + 1]),
-                method="bounded",
-                options={"xatol": 1e-9},
-            ).fun
-            for i in dips[np.argsort(heights[dips])[:6]]
-        ]
-        return min(best)
-
-    problems = np.linspace(-1, 2.5, 36)
-    i = int(np.argmax([least(log_a) for log_a in problems]))
-    around = np.linspace(problems[i - 1], problems[i + 1], 41)
-    j = int(np.argmax([least(log_a) for log_a in around]))
-    peak = minimize_scalar(
-        lambda log_a: -least(log_a),
-        bounds=(around[j - 1], around[j + 1]),
-        method="bounded",
-        options={"xatol": 1e-8},
-    )
-    return 1 + peak.fun**2
-
-
-# Up to about 1.41 the hardest problem has one best stop, which moves with it, then it has two.
-@pytest.mark.parametrize("kappa", [1.01, 1.3, 1.46])
-def test_heavy_ball_with_similar_eigenvalues(kappa):
-    width = 1e-4 if kappa == 1.46 else 1e-3
-    found = bounds.risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=width)
-    assert found.width <= width * found.upper
-    assert found.lower - 1e-9 <= hardest_of_few(kappa) <= found.upper
 
 
 # --- parameter error ------------------------------------------------------------------------------

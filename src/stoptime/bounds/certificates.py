@@ -44,33 +44,26 @@ def risk_inflation(
 ) -> Enclosure:
     r"""Enclose the largest ratio of a method's risk to the risk of oracle ridge, on any spectrum.
 
-    There are two readings. By default one stop serves all spectra, as in a plan that is made before
-    the data are seen. With ``adaptive=True`` the stop is the best one for each spectrum, as if it
-    were tuned on the data: this is the ratio that the paper's theorems bound,
+    By default one stop serves all spectra, as in a plan that is made before the data are seen. With
+    ``adaptive=True`` the stop is the best one for each spectrum, as if it were tuned on the data:
+    this is the ratio that the paper's theorems bound. With λ* the penalty of the Bayes-optimal
+    ridge, s = xλ*, and t = τ/λ* or τ/√λ*, the two are
 
-    .. math:: \sup_{\text{spectra}} \frac{\inf_t R(t)}{\inf_\lambda R^{ridge}(\lambda)}
+    .. math:: \min_{\tau} \max_{x \ge 0} F(x, \tau), \qquad
+              \sup_{\text{spectra}} \frac{\inf_t R(t)}{\inf_\lambda R^{ridge}(\lambda)}
               = \min_{\nu} \max_{x \ge 0} \sum_j \nu_j F(x, \tau_j), \qquad
               F = (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x},
 
-    with a minimum over mixtures ν of stops. The result is then an
-    :class:`~stoptime.bounds.AdaptiveEnclosure`, which has the mixture that proves the upper end and
-    the spectrum that proves the lower one. F is the ratio of risks in one eigendirection, so that
-    both readings hold for estimation, for prediction in sample, and for prediction at new rows of
-    any covariance. With one stop for all spectra,
+    the latter with a minimum over mixtures ν of stops. Its result is an
+    :class:`~stoptime.bounds.AdaptiveEnclosure`, with the mixture that proves the upper end and the
+    spectrum that proves the lower one. F is the ratio of risks in one eigendirection, so that both
+    hold for estimation, for prediction in sample, and at new rows of any covariance.
 
-    .. math:: C = \min_{\tau} \max_{x \ge 0}\ (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x}
-
-    with s = xλ* and t = τ/λ* (gradient flow, iterated ridge) or τ/√λ* (accelerated and critically
-    damped flow), λ* the penalty of the Bayes-optimal ridge. The ``stop`` of the enclosure is the
-    best τ; for heavy-ball flow that of the worst a, because the stop may depend on μ/λ* = a², and
-
-    .. math:: C(\kappa) = \max_{a > 0} \min_{\tau} \max_{a \le x \le a\sqrt\kappa}\
-              (1 + x^2) g^2 + \frac{(1 + x^2)(1 - g)^2}{x^2}.
-
-    For an iteration the stop is the best whole number k, and the eigenvalues go up to 1/ε. Its
-    step is that of the method in units of 1/λ*, the number ελ*; ``step="auto"`` stands for the
-    worst of all steps, as a whole number of steps may fit badly. The ``stop`` is the best k at that
-    step, and infinite where short steps are the worst ones.
+    The ``stop`` of the enclosure is the best τ. For heavy-ball flow the constant is the worst of
+    all μ/λ*, on which a stop may depend, and the ``stop`` is that of the worst one. For an
+    iteration it is the best whole number k, and the eigenvalues go up to 1/ε. Its step is that of
+    the method in units of 1/λ*, the number ελ*; ``step="auto"`` stands for the worst of all steps,
+    and the ``stop`` is then infinite where short steps are the worst ones.
 
     Parameters
     ----------

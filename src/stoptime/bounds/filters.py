@@ -1,8 +1,7 @@
-r"""The shrinkages of one variable u that have certified constants, as mathematical functions.
+"""The shrinkages of one variable u that have certified constants, as mathematical functions.
 
-All but the Butterworth filter are characteristic functions of a symmetric random variable T, that
-is g(u) = E cos(uT). So \|g\| ≤ 1, \|g''\| ≤ E T², and one evaluation at the centre of a cell with a
-few moments of T bounds g on the whole cell: no special function is evaluated on a wide ball.
+All but the Butterworth filter are g(u) = E cos(uT) with a symmetric random variable T: values at
+the centre of a cell and moments of T bound g on it, so that no special function sees a wide ball.
 """
 
 from __future__ import annotations

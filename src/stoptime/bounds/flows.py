@@ -17,10 +17,10 @@ from stoptime.bounds.balls import (  # isort: skip
     Box, Bracket, BracketOf, Enclosure, Interval, Tail, WorkLimitError, arb, ball, bracket_square,
     centre_and_radius, downward, exact, largest_on_ray,
 )  # fmt: skip
-from stoptime.bounds.filters import Shape
+from stoptime.bounds.filters import Cell, Shape
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Game, Root, Solution, Square, Strategy, enclosure, imbalance, small_shrinkage_floor,
+    Game, Solution, Square, Strategy, enclosure, imbalance, small_shrinkage_floor,
     solve_with_few_points,
 )  # fmt: skip
 from stoptime.support.arrays import Array
@@ -92,12 +92,12 @@ class _FlowGame(Game):
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
         g = self.shape.cell(stop * place, stop * radius)
         return imbalance(
-            Root(place, ball(place, radius), exact(1)), g._replace(slopes=stop * g.slopes)
+            Cell(place, ball(place, radius), exact(1)), g._replace(slopes=stop * g.slopes)
         )
 
     def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
         g = self.shape.cell(place * stop, place * radius)
-        return imbalance(Root(place, place, exact(0)), g._replace(slopes=place * g.slopes))
+        return imbalance(Cell(place, place, exact(0)), g._replace(slopes=place * g.slopes))
 
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         # |g| and y·|g| have caps that fall with y.
@@ -135,7 +135,7 @@ def largest_at(shape: Shape, scale: float, tolerance: float) -> Bracket:
 
     def bracket(box: Box) -> Bracket:
         u, radius = centre_and_radius(box[0])
-        y = Root(u / sigma, ball(u, radius) / sigma, 1 / sigma)
+        y = Cell(u / sigma, ball(u, radius) / sigma, 1 / sigma)
         found = imbalance(y, shape.cell(u, radius))
         return bracket_square(box, found.centre, abs(found.slope) * radius)
 

@@ -1,19 +1,7 @@
-r"""Certificates of heavy-ball flow: inflation by condition number, parameter error and variance.
+"""Certificates of heavy-ball flow: inflation by condition number, parameter error and variance.
 
-With a = √(μ/λ*), α = √μ·t and c = √(s/μ - 1), the excess of one problem a is D², where
-
-.. math:: D = y\,g - \frac{1 - g}{y}, \qquad y = a\sqrt{1 + c^2}, \qquad
-          g = e^{-\alpha}\Bigl(\cos c\alpha + \frac{\sin c\alpha}{c}\Bigr).
-
-The constant of a condition number κ is the worst value of all problems a > 0; a stop may depend on
-a. Where it may also depend on the whole spectrum, let G₁ and G₂ be the mean squares of the mixtures
-of two problems a₁ < a₂. A problem between them, log a = (1 - θ)·log a₁ + θ·log a₂, takes shares
-1 - θ and θ of the two. As each sum is convex in log a, its excess is at most
-
-.. math:: (1-\theta)^2\,G_1(a_1) + \theta^2\,G_2(a_2)
-          + 2\theta(1-\theta)\,\frac{G_1(a_2) + G_2(a_1)}{2}:
-
-three inequalities prove a cap for all problems between the two.
+With a = √(μ/λ*), α = √μ·t, c = √(s/μ - 1) and y = a·√(1 + c²), one problem a has the excess D² with
+D = y·g - (1 - g)/y and g = exp(-α)·(cos cα + sin(cα)/c). The worst problem a > 0 is the constant.
 """
 
 from __future__ import annotations
@@ -31,7 +19,7 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Claim, Cover, Family, Game, Root, Solution, Square, Strategy, corners, enclosure, imbalance,
+    Claim, Cover, Family, Game, Solution, Square, Strategy, corners, enclosure, imbalance,
     largest, prove_claim, small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
@@ -93,7 +81,7 @@ class _HeavyBallGame(Game):
         slopes = (-stop).exp() * stop * (stop * sinc_slope(phase) - phase.sin())
         centre = shrinkage(stop, stop * place)
         values = self.a * (1 + cell**2).sqrt()
-        y = Root(self.a * (1 + place**2).sqrt(), values, self.a**2 * cell / values)
+        y = Cell(self.a * (1 + place**2).sqrt(), values, self.a**2 * cell / values)
         return imbalance(y, Cell(centre, ball(centre, abs(slopes) * radius), slopes))
 
     def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
@@ -102,7 +90,7 @@ class _HeavyBallGame(Game):
         slopes = -(1 + place**2) * cell * (-cell).exp() * (place * cell).sinc()
         centre = shrinkage(stop, place * stop)
         values = ball(centre, abs(slopes) * radius)
-        return imbalance(Root(y, y, exact(0)), Cell(centre, values, slopes))
+        return imbalance(Cell(y, y, exact(0)), Cell(centre, values, slopes))
 
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:  # noqa: ARG002 - no tail
         return 0.0, upward((exact(self.kappa) - 1).sqrt())
@@ -158,7 +146,10 @@ class _Problems(Family):
         return float(np.mean(sums, axis=0).max())
 
     def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
-        """Return the three inequalities of the module's introduction."""
+        """Return claims for all problems between two; three inequalities if stops are adaptive."""
+        # Let G₁ and G₂ be the sums of the two mixtures. A problem between, with the logarithm
+        # (1 - θ)·log a₁ + θ·log a₂, takes shares 1 - θ and θ of them. As sums are convex in log a,
+        # it has at most (1 - θ)²·G₁(a₁) + θ²·G₂(a₂) + θ(1 - θ)·(G₁(a₂) + G₂(a₁)).
         if not self.adaptive:
             return super().claims(low, high)
         first, last = self.answer(low)[0], self.answer(high)[0]

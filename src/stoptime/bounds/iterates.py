@@ -1,10 +1,8 @@
-r"""The polynomials of iterations: their values, their largest excess, and the flows they follow.
+"""The polynomials of iterations: their values, their largest excess, and the flows they follow.
 
-With y = εs = sin²θ and ρ² = ελ*, the excess of iterate k over the risk of ridge is D², where
-D = g·sin(θ)/ρ - ρ·(1 - g)/sin(θ). For gradient descent, Nesterov's method and the ν-method
-g = cos(θ)^m·P(cos θ) with a Gegenbauer polynomial P, P(1) = 1. Both factors are sums of cosines
-with positive coefficients, so that g(θ) = E cos(θT), as for the flows. The heavy ball has Chebyshev
-polynomials. Of any other loop only the degree is used.
+With εs = sin²θ three methods have g = cos(θ)^m·P(cos θ), P a Gegenbauer polynomial with P(1) = 1:
+g(θ) = E cos(θT), as for the flows. The heavy ball has Chebyshev polynomials. Of any other loop only
+the degree is used.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from stoptime.bounds.balls import (  # isort: skip
     centre_and_radius, downward, exact, largest_on_ray, require_flint, squared, upward,
     working_precision,
 )  # fmt: skip
-from stoptime.bounds.filters import Curve, Shape, shape_of
-from stoptime.bounds.minimax import Root, imbalance
+from stoptime.bounds.filters import Cell, Curve, Shape, shape_of
+from stoptime.bounds.minimax import imbalance
 from stoptime.methods.flows import AcceleratedFlow, GradientFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.recurrence import Update
@@ -131,7 +129,7 @@ class _Gegenbauer(Curve):
         def bracket(box: Box) -> Bracket:
             theta, radius = centre_and_radius(box[0])
             cell = ball(theta, radius)
-            y = Root(theta.sin() / rho, cell.sin() / rho, cell.cos() / rho)
+            y = Cell(theta.sin() / rho, cell.sin() / rho, cell.cos() / rho)
             found = imbalance(y, self.cell(theta, radius))
             return bracket_square(box, found.centre, abs(found.slope) * radius)
 

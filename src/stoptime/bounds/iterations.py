@@ -1,12 +1,8 @@
-r"""Certificates of iterations: at one step, at every step, and by the best stop of each spectrum.
+"""Certificates of iterations: at one step, at every step, and by the best stop of each spectrum.
 
-.. math:: C(\varepsilon) = \min_{k \ge 0} \max_{0 \le s \le 1/\varepsilon}\ (1 + x) g_k^2
-          + \frac{(1 + x)(1 - g_k)^2}{x}, \qquad x = s/\lambda^*
-
-depends on the step through a² = 1/ελ* alone: with y = εs = sin²θ the excess is D², D = aA - B/a,
-where A = g·sin θ and B = (1 - g)/sin θ do not depend on a. So the worst step is the worst parameter
-of a family of games. Early iterates have games of their own, and late ones are compared with their
-flow.
+With y = εs = sin²θ and a² = 1/ελ* the excess is D², D = aA - B/a, where A = g·sin θ and
+B = (1 - g)/sin θ do not depend on the step. So the worst step is the worst parameter of a family of
+games. Early iterates have games of their own, and late ones are compared with their flow.
 """
 
 from __future__ import annotations
@@ -24,6 +20,7 @@ from stoptime.bounds.balls import (  # isort: skip
     Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius, downward, exact, squared,
     upward, verify,
 )  # fmt: skip
+from stoptime.bounds.filters import Cell
 from stoptime.bounds.flows import flow_inflation
 
 from stoptime.bounds.iterates import (  # isort: skip
@@ -31,7 +28,7 @@ from stoptime.bounds.iterates import (  # isort: skip
     loop_excess, loop_precision, run_loop,
 )  # fmt: skip
 from stoptime.bounds.minimax import (  # isort: skip
-    Claim, Family, Root, Solution, Strategy, corners, enclosure, imbalance, largest,
+    Claim, Family, Solution, Strategy, corners, enclosure, imbalance, largest,
     small_shrinkage_floor, solve,
 )  # fmt: skip
 from stoptime.support.arrays import Array
@@ -243,7 +240,7 @@ def _late_cap(iterates: Iterates, k: int, interval: Interval, sigma: arb) -> arb
     # the root of E T².
     slower = flow.bend_cap.sqrt() * narrowing
     u, radius = centre_and_radius(interval)
-    y = Root(u / sigma, ball(u, radius) / sigma, 1 / sigma)
+    y = Cell(u / sigma, ball(u, radius) / sigma, 1 / sigma)
     value, slope = imbalance(y, flow.cell(u, radius))
     full = abs(value) + abs(slope) * radius
     full += last / sigma * (e + narrowing) + sigma * (e / last + slower) / wide

@@ -1,19 +1,8 @@
-r"""One engine for all proofs of inflations: a spectrum plays against a stop.
+"""One engine for all proofs of inflations: a spectrum plays against a stop.
 
-With y² = s/λ* and the shrinkage g, the excess of the risk over that of ridge in one direction is
-
-.. math:: D^2, \qquad D = \Bigl(y + \frac1y\Bigr) g - \frac1y = y\,g - \frac{1 - g}{y}.
-
-If the stop may depend on the spectrum, duality of linear programming gives its largest value,
-
-.. math:: \max_{\text{spectra } w} \min_{t} \sum_i w_i D^2(y_i, t)
-          = \min_{\text{mixtures } \nu} \max_{y} \sum_j \nu_j D^2(y, t_j).
-
-If one stop serves all spectra, it is min over t of max over y of D². In both readings a mixture of
-stops (one stop in the second) proves an upper end at every place y, and a spectrum (one place for
-each stop in the second) proves a lower end at every stop. Both are found in floating point, which
-proves nothing. Then cells of places, or of stops, are halved until the mean-value form in ball
-arithmetic proves the inequality on each.
+In one direction y² = s/λ* the excess over the risk of ridge is D², D = y·g - (1 - g)/y. A mixture
+of stops proves an upper end at every y, and a spectrum a lower end at every stop. Both are found in
+floating point, which proves nothing; then cells are halved until the mean-value form proves them.
 """
 
 from __future__ import annotations
@@ -87,15 +76,7 @@ class Square(NamedTuple):
     slope: arb
 
 
-class Root(NamedTuple):
-    """The root y on a cell: at the centre, and balls with all values and all slopes."""
-
-    centre: arb
-    values: arb
-    slopes: arb
-
-
-def imbalance(y: Root, g: Cell) -> Square:
+def imbalance(y: Cell, g: Cell) -> Square:
     """Return D = (y + 1/y)·g - 1/y on a cell where y > 0."""
     slope = (y.values + 1 / y.values) * g.slopes
     slope += y.slopes * (g.values + (1 - g.values) / y.values**2)
@@ -200,8 +181,8 @@ class Game(ABC):
                 place = lowest_between(height, grid[i - 1], grid[i + 1], max(width, 1e-7))
                 if width < 1e-7:
                     # The optimiser's tolerance is relative to its variable: here an offset.
-                    start = place
-                    place += lowest_between(partial(_shifted, height, start), -1e-6, 1e-6, width)
+                    around = partial(lambda at, offset: height(at + offset), place)
+                    place += lowest_between(around, -1e-6, 1e-6, width)
                 found.append((height(place), place))
         least, log_stop = min(found)
         return math.exp(log_stop), least
@@ -238,10 +219,6 @@ class Game(ABC):
             return spectrum is None and suffices(*cell)
 
         verify(holds, ((0.0, last),))
-
-
-def _shifted(curve: Callable[[float], float], start: float, offset: float) -> float:
-    return curve(start + offset)
 
 
 def prove_claim(claim: Sequence[tuple[Game, Strategy]], cap: float) -> None:
