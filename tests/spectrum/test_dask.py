@@ -215,8 +215,8 @@ def slow(block):
 )  # sockets of the dead
 def test_a_killed_worker_changes_nothing():
     rng = da.random.default_rng(5)
-    X = rng.standard_normal((40_000, 6), chunks=(1000, 6))
-    y = rng.standard_normal(40_000, chunks=1000)
+    X = rng.standard_normal((20_000, 6), chunks=(1000, 6))
+    y = rng.standard_normal(20_000, chunks=1000)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         cluster(memory_limit="1GB") as workers,

@@ -9,6 +9,7 @@ and :math:`z = \|X^Ty/n\|Q^Te_1`. Every target has its own space.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -43,7 +44,7 @@ MEMORY = 2**31  # bytes of all Krylov vectors, unless max_rank says otherwise
 HORIZON = 30.0  # phase t√L at which the search for a stop first ends
 
 
-class Basis:
+class _Basis:
     """Orthonormal vectors, stored in blocks of 32 so that growth copies nothing."""
 
     def __init__(self, length: int) -> None:
@@ -52,7 +53,6 @@ class Basis:
         self._blocks: list[Array] = []
 
     def append(self, vector: Floats) -> None:
-        """Store one more vector."""
         if self.count % 32 == 0:
             self._blocks.append(np.empty((32, self.length)))
         self._blocks[-1][self.count % 32] = vector
@@ -63,7 +63,6 @@ class Basis:
         return [block[: self.count - 32 * k] for k, block in enumerate(self._blocks)]
 
     def orthogonalise(self, vector: Floats) -> Floats:
-        """Subtract the projection of a vector on the basis, in place."""
         before = np.linalg.norm(vector)
         # a difference much shorter than the vector consists of rounding to a visible part, which
         # is not orthogonal to the basis; a second pass removes it ("twice is enough")
@@ -96,7 +95,7 @@ class GolubKahan:
         self.matrix = matrix
         self.rounding = rounding
         self.floor = floor
-        self.basis = Basis(len(start))
+        self.basis = _Basis(len(start))
         self.alphas: list[float] = []
         self.betas: list[float] = []
         # norms of SciPy do not overflow or underflow
@@ -383,13 +382,10 @@ class KrylovData(SampleData):
     def _grown(self, want: Want) -> Spectrum:
         """Grow until the paths have converged at all goals, and return the Ritz values."""
         require_every_eigenvalue(method for method, _ in want.goals)
-        with progress_shown(self.options.verbose):
-            ticker = Ticker("Krylov space")
-            try:
-                for number in range(len(self._runs)):
-                    self._grow(number, want.goals, ticker)
-            finally:  # a bar ends its line also if the goals are not reached
-                ticker.close()
+        # a bar ends its line also if the goals are not reached
+        with progress_shown(self.options.verbose), closing(Ticker("Krylov space")) as ticker:
+            for number in range(len(self._runs)):
+                self._grow(number, want.goals, ticker)
         spectrum = self._assembled(want.goals)
         probes = max(self.options.probes, 10 if want.trace else 0)
         if not probes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -105,24 +106,23 @@ class Source(ABC):
         """Return the statistics, or other sums, of every fold, or of all rows, in one pass."""
         merged: dict[int, Any] = {}
         start = 0
-        ticker = Ticker("statistics", total=self.n_rows, unit=" rows")
-        for number, block in enumerate(self.blocks()):
-            if block.y is None:
-                raise ValueError(
-                    "Chunks have no response: give y, or the target column, when you create them."
+        with closing(Ticker("statistics", total=self.n_rows, unit=" rows")) as ticker:
+            for number, block in enumerate(self.blocks()):
+                if block.y is None:
+                    raise ValueError("Chunks have no response: give y when you create them.")
+                X = np.asarray(block.X)  # a block may hold data frames
+                rows = slice(start, start + len(X))
+                name = block_name(number, rows)
+                if X.shape[1:] != (self.n_features,):
+                    wanted = self.n_rows, self.n_features
+                    raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
+                labels = 0 if folds is None else folds.within(number, rows)
+                part = sums_of_block(
+                    Block(X, np.asarray(block.y), block.weight), labels, name, summed
                 )
-            X = np.asarray(block.X)  # a block may hold data frames
-            rows = slice(start, start + len(X))
-            name = block_name(number, rows)
-            if X.shape[1:] != (self.n_features,):
-                wanted = self.n_rows, self.n_features
-                raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
-            labels = 0 if folds is None else folds.within(number, rows)
-            part = sums_of_block(Block(X, np.asarray(block.y), block.weight), labels, name, summed)
-            merged = merged_sums([merged, part])
-            start = rows.stop
-            ticker(count=len(X))
-        ticker.close()
+                merged = merged_sums([merged, part])
+                start = rows.stop
+                ticker(count=len(X))
         if self.n_rows is not None and start != self.n_rows:
             raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
         return merged

@@ -198,7 +198,7 @@ class Chunks(Source):
 def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Source | Statistics:
     """Return streamed data with their response; chunks and statistics hold their own."""
     if hasattr(X, "__dask_graph__"):
-        return DaskRows.of(X, y, sample_weight)
+        return _DaskRows.of(X, y, sample_weight)
     if not isinstance(X, Source | Statistics):
         if y is None:
             raise ValueError("y must be given with X.")
@@ -300,7 +300,7 @@ def _release(array: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskRows(Source):
+class _DaskRows(Source):
     """Dask arrays with the same blocks of rows and one block of columns; X is never gathered."""
 
     X: Any
@@ -309,8 +309,7 @@ class DaskRows(Source):
     names: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any) -> DaskRows:
-        """Align the blocks of X, y and the weights."""
+    def of(cls, X: Any, y: Any, sample_weight: Any) -> _DaskRows:
         if y is None:
             raise ValueError("y must be given with X: a Dask array or series with the same blocks.")
         rows = dask_rows(X)
@@ -323,21 +322,17 @@ class DaskRows(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """Number of columns."""
         return int(self.X.shape[1])
 
     @property
     def n_rows(self) -> int | None:  # type: ignore[override]
-        """Number of rows; None where Dask does not know it."""
         return None if np.isnan(self.X.shape[0]) else int(self.X.shape[0])
 
     def blocks(self) -> Iterator[Block]:
-        """Compute the blocks one by one, here."""
         for one in self._lazy():
             yield Block(*(None if part is None else np.asarray(part.compute()) for part in one))
 
     def sums(self, folds: Folds | None = None, summed: Sum | None = None) -> dict[int, Any]:
-        """Return the statistics, or other sums, of every fold, added where the blocks are."""
         from dask import delayed  # noqa: PLC0415 - an extra
 
         block_sums = delayed(_block_sums, pure=False)
@@ -356,7 +351,6 @@ class DaskRows(Source):
         return dict(level[0].compute())
 
     def _lazy(self) -> list[tuple[Any, Any, Any]]:
-        """Return the parts of every block, not yet computed."""
         # graphs as they are: what X and y have in common is then computed once
         X, y = (part.to_delayed(optimize_graph=False).ravel() for part in (self.X, self.y))
         weight: Any = [None] * len(X)
