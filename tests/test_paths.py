@@ -45,28 +45,20 @@ def test_ridge_is_ridge(data):
     np.testing.assert_allclose(drawn.intercept[0], peer.intercept_, rtol=1e-10)
 
 
-def test_gradient_descent_with_small_steps_follows_gradient_flow(data):
-    X, y = data
-    Xc, yc = X - X.mean(0), y - y.mean()
-    gaps = []
-    for step in (0.02, 0.01):
-        b = np.zeros(5)
-        for _ in range(round(2 / step)):
-            b += step / len(X) * Xc.T @ (yc - Xc @ b)
-        gaps.append(np.abs(b - st.path(X, y, "gradient-flow", 2.0).coef[0]).max())
-    assert gaps[1] < 0.6 * gaps[0] < 0.01
-
-
-def test_nesterov_iteration_with_small_steps_follows_accelerated_flow(data):
+@pytest.mark.parametrize(("flow", "friction"), [("gradient-flow", None), ("nesterov-flow", 3)])
+def test_iterations_with_small_steps_follow_their_flow(data, flow, friction):
     X, y = data
     Xc, yc = X - X.mean(0), y - y.mean()
     gaps = []
     for root in (0.02, 0.01):
+        # time grows by the step of gradient descent, and by its root for Nesterov's method
+        step = root if friction is None else root**2
         b = theta = np.zeros(5)
-        for k in range(1, round(3 / root) + 1):
-            b, old = theta + root**2 / len(X) * Xc.T @ (yc - Xc @ theta), b
-            theta = b + (k - 1) / (k + 2) * (b - old)
-        gaps.append(np.abs(b - st.path(X, y, "nesterov-flow", 3.0).coef[0]).max())
+        for k in range(1, round(2 / root) + 1):
+            b, old = theta + step / len(X) * Xc.T @ (yc - Xc @ theta), b
+            momentum = 0 if friction is None else (k - 1) / (k + friction - 1)
+            theta = b + momentum * (b - old)
+        gaps.append(np.abs(b - st.path(X, y, flow, 2.0).coef[0]).max())
     assert gaps[1] < 0.6 * gaps[0] < 0.05
 
 

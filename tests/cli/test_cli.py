@@ -3,9 +3,11 @@
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -70,6 +72,19 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     for one in words:
         assert one in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 120
+
+
+def test_the_commands_of_the_page_run(tmp_path, monkeypatch, rng):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"size": rng.normal(size=60), "town": rng.choice(["Oslo", "Rome"], 60)})
+    frame.head(5).to_csv("new.csv", index=False)
+    frame.assign(price=frame["size"] + rng.normal(size=60)).to_csv("houses.csv", index=False)
+    frame.assign(outcome=np.where(frame["size"] > 0, "ill", "well")).to_csv("patients.csv")
+    page = Path(__file__).parents[2] / "docs" / "command_line.md"
+    lines = re.findall(r"^stoptime (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(lines) >= 6
+    for line in lines:
+        assert stoptime(f"{line} --force").exit_code == 0, line
 
 
 def test_json_says_what_the_library_says(houses):

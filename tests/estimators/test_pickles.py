@@ -1,4 +1,4 @@
-"""Pickles say by which version they were made; between other environments see tools/exchange.py."""
+"""Pickles say by which version they were made."""
 
 from __future__ import annotations
 

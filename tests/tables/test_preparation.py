@@ -126,7 +126,7 @@ def test_missing_values_are_filled_or_refused(frame):
         ([f"0{i % 9}123" for i in range(40)], "'00123' .* a code, .* \"number\"} reads", "text"),
         ([-999, *range(39)], r"-999 occurs 1 time, far .*; na=\[-999\] takes", "number"),
         ([20240101 + i % 28 for i in range(40)], '20240101\', read as dates.*: "number"}', "date"),
-        (["2021-03-05", "16/03/2021"] * 20, r"or day/month/year.*%m/%d/%Y\"} swaps", "date"),
+        (["2021-03-05", "16/03/2021"] * 20, r"or %d/%m/%Y.*%m/%d/%Y\"} swaps", "date"),
         (["1.250", "2.500"] * 20, "", "number"),
     ],
 )

@@ -232,7 +232,7 @@ def _predicted(model: Any, table: Any, confidence: float) -> tuple[Any, list[str
             ends = predict_interval(model, rows, confidence)
             columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
         else:
-            notes.append("There are no intervals: the model has no errors of left-out rows.")
+            notes.append("There are no intervals or probabilities: no row was left out of the fit.")
     # columns of the table keep their names
     taken = {one: f"{one}_by_stoptime" for one in columns if one in frame.columns}
     found = pandas().DataFrame(columns, index=rows.index).rename(columns=taken)

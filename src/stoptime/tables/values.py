@@ -34,7 +34,6 @@ NOT_GUESSED = (  # formats that pandas does not guess
     "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
     "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
 )  # fmt: skip
-DATE_WORDS = {"d": "day", "m": "month", "b": "month", "B": "month", "Y": "year", "y": "year"}
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class Form:
     def in_words(self) -> str:
         """Return how text was read."""
         if self.kind == "date":
-            words = " or ".join(map(_date_in_words, self.formats))
-            return f"read as dates ({words}) and counted in days since 1970"
+            return f"read as dates, {' or '.join(self.formats)}, and counted in days since 1970"
         if self.unit == "h":
             return "read as times, in hours"
         unit = f" and the unit {self.unit!r}" if self.unit else ""
@@ -344,11 +342,3 @@ def _floats(series: Any) -> Any:
 def _finite(values: Any) -> Any:
     # an infinite number cannot be fitted, so it is treated as a missing one
     return np.where(np.isfinite(values), values, np.nan)
-
-
-def _date_in_words(form: str) -> str:
-    if form == "ISO8601":
-        return "year-month-day"
-    time = re.sub("%[HIMSfp](.*%[HIMSfpz])*", "time", form)
-    words_of = re.sub("%([a-zA-Z])", lambda match: f"{DATE_WORDS.get(match[1], 'time')} ", time)
-    return re.sub(r" (?=\W|$)", "", words_of)
