@@ -490,7 +490,7 @@ def test_columns_that_determine_the_response_are_named_and_ridge_is_chosen(n):
 
 @pytest.mark.parametrize("ratio", [1e7, 1e8, 1e10])
 def test_columns_of_very_different_spread_are_fitted_or_named(ratio):
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng([41, seed])
         large = ratio * 0.01 * (5 + rng.normal(size=200))
         small = 0.05 + 0.01 * rng.normal(size=200)

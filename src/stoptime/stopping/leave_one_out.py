@@ -79,8 +79,8 @@ class LeaveOneOut(CurveRule):
         if given or not problems[0].spectrum.rank or isinstance(problems[0].method, SpectralCutoff):
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
         search = _Search(cast("int | None", stops), per_target)
-        curves = [] if _factors_faster(problems[0]) else search.curves(problems)
-        if not curves or search.needs_more_digits(curves):
+        curves = search.curves(problems)
+        if search.needs_more_digits(curves):
             # products of X have lost the digits of later stops
             spectrum = _most_digits(problems[0])
             problems = [replace(one, spectrum=spectrum) for one in problems]
@@ -404,16 +404,6 @@ def _trusted(problem: Problem, stops: Array) -> int:
     if np.isinf(far):
         return len(stops)
     return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
-
-
-def _factors_faster(problem: Problem) -> bool:
-    """Tell whether the SVD costs less than a look that may have to be repeated after it."""
-    spectrum = problem.spectrum
-    if np.isinf(spectrum.accuracy.gain) or spectrum.solver != "gram":
-        return False
-    # both are products with the rows, of as many columns as there are directions or real ridges
-    smallest, largest = spectrum.eigenvalues[[0, -1]].astype(np.float64)
-    return spectrum.rank <= 2 * Ladder.down_to(smallest, largest).rungs
 
 
 def _most_digits(problem: Problem) -> Any:
