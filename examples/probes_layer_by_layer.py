@@ -50,8 +50,8 @@ cached = activations(pixels)
 # A probe is one call, and its held-out log loss is that of rows it has not seen. The network was
 # trained for something else, so that what a probe looks for may be in directions of small variance,
 # which plain stopping learns last. The default run follows ridge by a weight decay that vanishes;
-# held-out rows say which of the two to take. ``LogisticRegressionCV`` with 20 penalties is the usual
-# sweep.
+# held-out rows say which of the two to take. ``LogisticRegressionCV`` with 20 penalties is the
+# usual sweep.
 
 losses = {"held-out rows": [], "new rows": [], "new rows, 20 penalties": []}
 spreads, probes = [], []

@@ -37,15 +37,14 @@ from stoptime.support.arrays import (
     empty,
     is_device_array,
     like,
+    numbers_on_device,
     on_host,
-    room_for_numbers,
     slices,
 )
 
 JITTER = 1e-11  # of the trace of k(Z, Z): features of larger eigenvalues keep four digits
 TRIANGLE_PARTS = 8  # blocks of columns, which leave out nearly half of a triangular product
 KERNEL_VALUES = 2**22  # kernel values at once on the host: 32 MB, enough for fast products
-DEVICE_VALUES = 2**27  # and on a device: one gigabyte
 
 KernelFunction = Callable[[Any, Any], Any]
 
@@ -151,7 +150,7 @@ class LandmarkRows(Rows):
         landmarks = self.features.landmarks
         numbers = KERNEL_VALUES
         if is_device_array(landmarks):
-            numbers = min(room_for_numbers(landmarks) // 8, DEVICE_VALUES)
+            numbers = numbers_on_device(landmarks)
         return slices(self.X.shape[0], numbers // max(width or 1, landmarks.shape[0]))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from stoptime.support.arrays import (
     as_float64,
     is_device_array,
     like,
+    numbers_on_device,
     on_host,
-    room_for_numbers,
     slices,
 )
 
@@ -165,7 +165,7 @@ class ArrayRows(Rows):
         """Cut the rows into blocks that are small, or on a device as large as fits."""
         if not self._on_device:
             return super().blocks(width)
-        return slices(self.shape[0], room_for_numbers(self.X) // 8 // (width or self.shape[1]))
+        return slices(self.shape[0], numbers_on_device(self.X) // (width or self.shape[1]))
 
 
 class _CountedRows(Rows):
@@ -372,7 +372,7 @@ class Sample:
     @property
     def room(self) -> int:
         """Numbers of a block of rows that keeps a device busy."""
-        return room_for_numbers(self.y) // 8
+        return numbers_on_device(self.y)
 
     @cached_property
     def precision(self) -> Any:

@@ -198,7 +198,7 @@ class Chunks(Source):
 def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Source | Statistics:
     """Return streamed data with their response; chunks and statistics hold their own."""
     if hasattr(X, "__dask_graph__"):
-        return _DaskRows.of(X, y, sample_weight)
+        return DaskRows.of(X, y, sample_weight)
     if not isinstance(X, Source | Statistics):
         if y is None:
             raise ValueError("y must be given with X.")
@@ -300,7 +300,7 @@ def _release(array: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _DaskRows(Source):
+class DaskRows(Source):
     """Dask arrays with the same blocks of rows and one block of columns; X is never gathered."""
 
     X: Any
@@ -309,7 +309,8 @@ class _DaskRows(Source):
     names: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any) -> _DaskRows:
+    def of(cls, X: Any, y: Any, sample_weight: Any) -> DaskRows:
+        """Check collections and bring them to the same blocks."""
         if y is None:
             raise ValueError("y must be given with X: a Dask array or series with the same blocks.")
         rows = dask_rows(X)
@@ -322,17 +323,21 @@ class _DaskRows(Source):
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
+        """The number of columns."""
         return int(self.X.shape[1])
 
     @property
     def n_rows(self) -> int | None:  # type: ignore[override]
+        """The number of rows, or None if it is not known."""
         return None if np.isnan(self.X.shape[0]) else int(self.X.shape[0])
 
     def blocks(self) -> Iterator[Block]:
+        """Yield the blocks, each computed when it is asked for."""
         for one in self._lazy():
             yield Block(*(None if part is None else np.asarray(part.compute()) for part in one))
 
     def sums(self, folds: Folds | None = None, summed: Sum | None = None) -> dict[int, Any]:
+        """Return the sums of every fold, computed where the blocks are."""
         from dask import delayed  # noqa: PLC0415 - an extra
 
         block_sums = delayed(_block_sums, pure=False)

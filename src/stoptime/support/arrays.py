@@ -68,8 +68,8 @@ def slices(count: int, height: int) -> Iterator[slice]:
     return (slice(start, start + height) for start in range(0, count, height))
 
 
-def room_for_numbers(values: Any) -> int:
-    """Return how many doubles still fit into a GPU; elsewhere, what a small one would have."""
+def numbers_on_device(values: Any) -> int:
+    """Return how many doubles a block has on a device: an eighth of what is free, 2 GB at most."""
     free = 2**32
     if is_cupy_array(values):
         free = values.device.mem_info[0]
@@ -78,7 +78,8 @@ def room_for_numbers(values: Any) -> int:
         # what torch holds in reserve is free as well
         free = memory.mem_get_info(values.device)[0]
         free += memory.memory_reserved(values.device) - memory.memory_allocated(values.device)
-    return int(free) // np.dtype(np.float64).itemsize
+    # more numbers would not keep it busier, and allocating them takes time
+    return min(int(free) // 64, 2**28)
 
 
 def pairs(first: Any, second: Any) -> Any:
