@@ -229,7 +229,7 @@ class Tested:
         targets = as_float64(test.y) - like(test.y, np.atleast_1d(on_host(spectrum.target_mean)))
         if (geometry := spectrum.geometry) is not None:
             free = new_scores(spectrum, test.X, geometry.vectors)
-            response = geometry.response.reshape(free.shape[1], -1)
+            response = geometry.response.reshape(-1, len(self.units))
             targets = targets - free @ like(free, response)
         targets = targets / like(targets, self.units)
         # directions count by the size of what they contribute, which may be large for new rows
