@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 import warnings
 from datetime import UTC, datetime
@@ -26,75 +25,54 @@ from stoptime.support.files import atomic
 
 RESULTS = Path(__file__).parents[1] / "results" / "logistic_gpu.json"
 GOAL = 1.3
-ROUNDS = 3
-
-
-def data(n: int, p: int, q: int, device: str) -> tuple[Any, Any]:
-    """Return rows around the means of their classes, in single precision."""
-    import torch  # noqa: PLC0415 - an optional peer
-
-    generator = torch.Generator(device).manual_seed(0)
-    options = {"device": device, "generator": generator}
-    labels = torch.randint(0, q, (n,), **options)
-    scale = torch.arange(1, p + 1, device=device) ** -0.5
-    means = torch.randn(q, p, **options) * scale
-    return torch.randn(n, p, **options) * scale**0.5 + 0.3 * means[labels], labels
-
-
-def waited_for(device: str) -> float:
-    """Return the time after the device has finished all its work."""
-    import torch  # noqa: PLC0415
-
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def bare(X: Any, q: int, folds: int, steps: int) -> None:
-    """Compute the two products of every step."""
-    import torch  # noqa: PLC0415
-
-    coef = torch.full((X.shape[1], (folds + 1) * q), 1e-3, device=X.device)
-    for _ in range(steps):
-        residuals = X @ coef
-        X.T @ residuals
 
 
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Time the fit and the bare products in turns."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - an optional peer
 
-    X, y = data(given.rows, given.columns, given.classes, given.device)
-    method = st.Nesterov(step=1e-3)
-    model = st.StoppedLogisticRegressionCV(method, cv=given.folds, max_iter=given.steps)
-    times: dict[str, list[float]] = {"fit": [], "products": []}
-    # the first round warms up
-    for number in range(ROUNDS + 1):
-        begin = waited_for(given.device)
+    n, p, q, device = given.rows, given.columns, given.classes, given.device
+    options = {"device": device, "generator": torch.Generator(device).manual_seed(0)}
+    y = torch.randint(0, q, (n,), **options)
+    scale = torch.arange(1, p + 1, device=device) ** -0.5
+    X = torch.randn(n, p, **options) * scale**0.5
+    X += 0.3 * (torch.randn(q, p, **options) * scale)[y]
+    coef = torch.full((p, (given.folds + 1) * q), 1e-3, device=device)
+    model = st.StoppedLogisticRegressionCV(
+        st.Nesterov(step=1e-3), cv=given.folds, max_iter=given.steps
+    )
+
+    def fit() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", st.StopWarning)
             model.fit(X, y)
-        middle = waited_for(given.device)
+
+    def products() -> None:
         # one more pass over the rows than steps says how good the last step is
-        bare(X, given.classes, given.folds, model.n_iter_ + 1)
-        end = waited_for(given.device)
-        if number:
-            times["fit"].append(middle - begin)
-            times["products"].append(end - middle)
-        print(f"{middle - begin:.2f} s, products {end - middle:.2f} s", flush=True)
-    cuda = given.device == "cuda"
+        for _ in range(model.n_iter_ + 1):
+            X.T @ (X @ coef)
+
+    times: dict[str, list[float]] = {"fit": [], "products": []}
+    # the first of four rounds warms up
+    for _ in range(4):
+        for name, work in (("fit", fit), ("products", products)):
+            begin = time.perf_counter()
+            work()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times[name].append(time.perf_counter() - begin)
+    times = {name: spent[1:] for name, spent in times.items()}
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "device": torch.cuda.get_device_name() if cuda else platform.machine(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
         "versions": versions(),
-        "shape": [given.rows, given.columns],
-        "classes": given.classes,
+        "shape": [n, p],
+        "classes": q,
         "folds": given.folds,
         "steps": model.n_iter_,
         "times": times,
         "ratio": min(times["fit"]) / min(times["products"]),
         "goal": GOAL,
-        "memory_over_X": torch.cuda.max_memory_allocated() / X.nbytes if cuda else None,
         "held_out_log_loss": -model.best_score_,
     }
 
@@ -102,11 +80,9 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Print the ratio, and write it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--columns", type=int, default=1024)
-    parser.add_argument("--classes", type=int, default=100)
-    parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=200)
+    sizes = {"rows": 1_000_000, "columns": 1024, "classes": 100, "folds": 5, "steps": 200}
+    for name, size in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=size)
     parser.add_argument("--device", default="cuda")
     given = parser.parse_args()
     found = rounded(measured(given))

@@ -68,9 +68,11 @@ def excess(X: Any, coef: Any, found: Any) -> Any:
 
 def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any, Any]:
     """Return the coefficients of all classes but the first after 0, 1, 2, ... steps."""
+    if finer:
+        # as the estimator does where the first step is the best: a third of the time
+        step = 1 / rows.curvature() / 3**method.time_power
+        method = with_step(method, step)
     tuned = search(rows, method, 0).method
-    # as the estimator does where the first step is the best: a third of the time
-    tuned = with_step(tuned, tuned.step / 3**method.time_power) if finer else tuned
     walk = Steps(tuned, rows.start(at_priors=False))
     found = [walk.value[-1, :, :-1]]
     for _ in range(steps):

@@ -123,10 +123,10 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         """Store a fit to all rows, for columns that have not been centred."""
         self.method_ = run.method
         self.stop_ = self.n_iter_ = run.iterations
-        # two classes have one logit, the difference of both; else that of the first is added
-        first = -run.coef.sum(axis=0)[None]
-        both = array_namespace(run.coef).concat([first, run.coef])
-        coef = 2 * run.coef if len(self.classes_) == 2 else both
+        coef = 2 * run.coef  # two classes have one logit, the difference of both
+        if len(self.classes_) > 2:
+            first = -run.coef.sum(axis=0)[None]
+            coef = array_namespace(first).concat([first, run.coef])
         self.coef_ = coef[:, :-1]
         self.intercept_ = rows.constant * coef[:, -1] - self.coef_ @ rows.mean
         return self
