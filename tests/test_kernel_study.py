@@ -24,13 +24,14 @@ def tables(rng):
 
 
 def test_results_are_stored_compared_and_not_run_twice(tables, tmp_path, capsys, monkeypatch):
-    path = tmp_path / "study.json"
+    lines = tmp_path / "study.jsonl"
     names = [kernel_study.OURS, kernel_study.BOOSTING, "RidgeCV", kernel_study.LOGISTIC]
-    kernel_study.run(tables, names, 1, 1, path)
-    assert capsys.readouterr().out.count("\n") == 6
-    kernel_study.run(tables, names, 1, 1, path)
+    tasks = kernel_study.all_tasks(tables, names, repeats=1)
+    kernel_study.run(tasks, 1, np.inf, lines)
+    assert capsys.readouterr().out.count("\n") == len(tasks) == 6 * 5
+    kernel_study.run(tasks, 1, np.inf, lines)
     assert not capsys.readouterr().out
-    found = json.loads(path.read_text())
+    found = kernel_study.gathered(kernel_study.lines_of(lines))
     entry = found["numbers"]
     assert (entry["rows"], entry["columns"], entry["classes"]) == (60, 3, 0)
     errors = {name: np.array(one["0"]["errors"]) for name, one in entry["models"].items()}
@@ -45,8 +46,8 @@ def test_results_are_stored_compared_and_not_run_twice(tables, tmp_path, capsys,
         "<!-- classes -->\nearlier\n<!-- end of classes -->\nAfter.\n"
     )
     monkeypatch.setattr(kernel_study, "PAGE", page)
-    kernel_study.page(path)
-    kernel_study.page(path)  # which changes nothing
+    kernel_study.page(found)
+    kernel_study.page(found)  # which changes nothing
     text = page.read_text()
     assert text.startswith("Before.\n")
     assert text.endswith("After.\n")
@@ -60,5 +61,5 @@ def test_the_published_page_shows_the_stored_results(monkeypatch, tmp_path):
     published = kernel_study.PAGE.read_text(encoding="utf-8")
     copy.write_text(published, encoding="utf-8")
     monkeypatch.setattr(kernel_study, "PAGE", copy)
-    kernel_study.page(kernel_study.RESULTS)
+    kernel_study.page(json.loads(kernel_study.RESULTS.read_text()))
     assert copy.read_text(encoding="utf-8") == published

@@ -106,7 +106,7 @@ def test_two_factorised_problems_of_wide_shape(rng):
 
 def test_heavy_ball_needs_a_damping_where_the_spectrum_is_singular(rng):
     X, y = rng.standard_normal((10, 40)), rng.standard_normal(10)
-    with pytest.raises(ValueError, match=r"damping=0\.1"):
+    with pytest.raises(ValueError, match="Give damping as a number"):
         st.path(X, y, "heavy-ball-flow", [1.0])
     assert np.isfinite(st.path(X, y, st.HeavyBallFlow(0.5), [1.0]).coef).all()
 

@@ -241,13 +241,15 @@ def test_predictions_on_a_full_disk_are_one_line_and_no_file(tmp_path, ending):
     frame = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2 % 7})
     frame.to_csv(tmp_path / "data.csv", index=False)
     out = tmp_path / f"out.{ending}"
-    arguments = ["fit", tmp_path / "data.csv", "-t", "b", "-m", "ridge"]
+    model = tmp_path / "model.json"
+    fitted = run("fit", tmp_path / "data.csv", "-t", "b", "-m", "ridge", "--model", model)
+    assert fitted.exit_code == 0, fitted.output
     with full_disk():
-        result = run(*arguments, "--predict", tmp_path / "data.csv", "--out", out)
+        result = run("predict", model, tmp_path / "data.csv", "--out", out)
     assert result.exit_code == 1, result.output
     assert "too large" in result.stderr
     assert "Traceback" not in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "model.json"]
 
 
 # ---------------------------------------------------------------- files that are not what they seem

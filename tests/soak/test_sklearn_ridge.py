@@ -105,5 +105,18 @@ if not found:
         "this scikit-learn has no ridge tests that can be imported", allow_module_level=True
     )
 
+
+def listed(mark):
+    """Return a mark of pytest whose values are a list: pytest 9.1 warns of generators."""
+    if mark.name != "parametrize":
+        return mark
+    names, values, *others = mark.args
+    return pytest.mark.parametrize(names, list(values), *others, **mark.kwargs).mark
+
+
+for test in found.values():
+    if hasattr(test, "pytestmark"):
+        test.pytestmark = [listed(mark) for mark in test.pytestmark]
+
 globals().update({name: found[name] for name in found if name.startswith("test_")})
 ols_ridge_dataset = found.get("ols_ridge_dataset")

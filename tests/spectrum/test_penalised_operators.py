@@ -48,7 +48,7 @@ def in_geometry(change, L):
     return max(np.linalg.norm(L @ one) for one in change)
 
 
-@pytest.mark.parametrize(("number", "kind"), enumerate(PENALTIES))
+@pytest.mark.parametrize(("number", "kind"), [*enumerate(PENALTIES)])
 @pytest.mark.parametrize("method", STOPS)
 def test_operators_agree_with_arrays_to_the_error_bound(number, kind, method):
     X, y, weights = data()

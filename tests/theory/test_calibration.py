@@ -171,7 +171,7 @@ def test_a_stop_is_matched_to_the_penalty_of_a_brute_force_search(method, stop, 
 @pytest.mark.parametrize("kind", ["risk", "parameter"])
 def test_equivalent_iteration_has_the_best_guarantee(method, penalty, kind):
     s = np.linspace(0.004, 1, 4000)
-    if getattr(method, "momentum", None) is None:
+    if method.universal_guarantee:
         # these are calibrated for all smaller eigenvalues too
         s = np.append(np.geomspace(1e-9, 0.004, 500), s)
     stop = st.equivalent_stop(method, penalty, calibration=kind, eigenvalues=s)

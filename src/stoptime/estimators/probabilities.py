@@ -245,7 +245,8 @@ class FromDecisions(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
-        return np.asarray(self.classes_[likeliest(on_host(self.decision_function(X)))])
+        decisions = self.decision_function(X)  # which says first whether the estimator is fitted
+        return np.asarray(self.classes_[likeliest(on_host(decisions))])
 
     def predict_proba(self, X: Any) -> Floats:
         r"""Return the probability of each class, of shape (n, n_classes), as an array of NumPy.

@@ -284,8 +284,14 @@ class HighResolutionFlow(Filter):
         """Return stiffness, time, ω² and a."""
         root_step, root_convexity = self._roots
         half = root_step * s / 2
+        square = half * half
+        if np.isinf(square).any():
+            raise ValueError(
+                f"step must be so small that step·s² does not overflow; got step={self.step:g} for "
+                f"eigenvalues up to {s.max():.3g}."
+            )
         # differences first: near critical damping ω² is small
-        omega_squared = (s - root_convexity**2) - half * half
+        omega_squared = (s - root_convexity**2) - square
         return (1 + root_step * root_convexity) * s, t, omega_squared, root_convexity + half
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
