@@ -141,9 +141,38 @@ def test_errors_at_given_stops_are_exact_with_weights_too(name, targets):
         model = fitted(method, data.X, Y, data.sample_weight, stops=stops)
         np.testing.assert_array_equal(model.stops_, stops)
         curve = st.leave_one_out(data.X, Y, method, stops, **data.options)
-        np.testing.assert_allclose(model.errors_, curve.errors, rtol=SAME_ERROR)
         pooled = curve.errors.reshape(len(stops), -1).mean(axis=1)
+        np.testing.assert_allclose(model.errors_, pooled, rtol=SAME_ERROR)
+        options = {"stops": stops, "per_target": True}
+        alone = fitted(method, data.X, Y, data.sample_weight, **options)
+        np.testing.assert_allclose(alone.errors_, curve.errors, rtol=SAME_ERROR)
         assert pooled[list(stops).index(model.stop_)] == pytest.approx(pooled.min(), rel=1e-9)
+
+
+@pytest.mark.parametrize("targets", [3, 40])
+@pytest.mark.parametrize("penalty", [None, "differences"])
+def test_targets_that_share_a_stop_have_its_mean_error(targets, penalty):
+    """More targets than directions are searched as few; the errors are those of all of them."""
+    data = problem(7, weighted=True)
+    noise = np.random.default_rng(7).normal(size=(data.n, targets))
+    Y = (data.y[:, None] + data.y.std() * noise) * np.geomspace(1e-2, 1e2, targets)
+    L = st.Differences(2) if penalty else None
+    for method in ["ridge", "nesterov-flow", "auto"]:
+        model = st.StoppedRegressorCV(method, penalty_matrix=L)
+        model.fit(data.X, Y, data.sample_weight)
+        stops = np.unique(np.append(model.stops_[1::9], model.stop_))
+        options = data.options | {"penalty_matrix": L}
+        curve = st.leave_one_out(data.X, Y, model.method_, stops, **options)
+        at = np.searchsorted(model.stops_, stops)
+        expected = curve.errors.mean(axis=1)
+        # the curve has the mean scale of unequal weights; the chosen stop has that of every row
+        exact = stops == model.stop_
+        np.testing.assert_allclose(model.errors_[at][exact], expected[exact], rtol=1e-9)
+        rtol = 1e-8 if data.sample_weight is None else 0.01
+        np.testing.assert_allclose(model.errors_[at], expected, rtol=rtol)
+        residuals = st.left_out_residuals(data.X, Y, model.method_, model.stop_, **options)
+        size = np.abs(residuals).max(axis=0)
+        assert np.abs((model.left_out_residuals_ - residuals) / size).max() < 1e-9
 
 
 def test_every_target_has_the_residuals_of_its_own_stop():

@@ -359,7 +359,7 @@ def test_the_lowest_point_between_stops_is_exact_for_parabolas(center):
             return np.minimum((np.log(points) - np.log(center)) ** 2, 1e3) + 5 + owner
 
     columns = np.stack([heights(stops, 0), heights(stops, 1)], axis=1)
-    found, least = lowest_between(heights, stops, columns, whole=False)
+    found, least = lowest_between(heights, stops[:, None], columns, whole=False)
     np.testing.assert_allclose(found, center, rtol=1e-9)
     np.testing.assert_allclose(least, [5, 6])
 
@@ -370,7 +370,7 @@ def test_the_lowest_whole_stop_is_found():
     def heights(points, owner):
         return (points - 12_345.0) ** 2 + 1.0 + 0 * owner
 
-    found, least = lowest_between(heights, stops, heights(stops, 0)[:, None], whole=True)
+    found, least = lowest_between(heights, stops[:, None], heights(stops, 0)[:, None], whole=True)
     assert found[0] == 12_345
     assert least[0] == 1
 
@@ -411,7 +411,8 @@ def test_held_out_errors_are_those_of_paths(method, shape, targets, rng):
     X = rng.standard_normal(shape) * np.arange(1, p + 1) ** -0.5
     y = X @ rng.standard_normal((p, targets)) + rng.standard_normal((n, targets))
     folds = list(KFold(3).split(X))
-    curve = st.StoppedRegressorCV(method, cv=folds).fit(X, y).choice_.curve
+    model = st.StoppedRegressorCV(method, cv=folds, per_target=True).fit(X, y)
+    curve = model.choice_.curve
     finite = np.asarray(curve.stops, float)[:-1]
     squares = 0.0
     for train, test in folds:
