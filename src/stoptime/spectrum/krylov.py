@@ -21,7 +21,7 @@ from scipy.linalg import eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale, largest_gain
-from stoptime.spectrum.base import Density, Spectrum
+from stoptime.spectrum.base import Density, OnDemand, Spectrum
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
     Data,
@@ -209,8 +209,8 @@ class GolubKahan:
 
 
 @dataclass(frozen=True)
-class KrylovVectors:
-    """Ritz vectors of one or several spaces, computed on demand."""
+class KrylovVectors(OnDemand):
+    """Ritz vectors of one or several spaces."""
 
     # each basis, in blocks of rows, times its rotation gives the vectors of a space
     bases: tuple[list[Array], ...]
@@ -230,10 +230,9 @@ class KrylovVectors:
                 own = own[len(block) :]
         return out
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        if copy is False:
-            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
-        return np.asarray(self @ np.eye(len(self.order)), dtype=dtype)
+    def formed(self) -> Floats:
+        """Return the vectors."""
+        return self @ np.eye(len(self.order))
 
 
 @dataclass(frozen=True)
