@@ -63,6 +63,7 @@ from stoptime.support.arrays import (
     slices,
 )
 from stoptime.support.checks import is_whole, nonnegative, truth_value
+from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -347,8 +348,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             index = np.sort(order[:MOST_COMPARED])
             X = data.sample.X.X
             rows = self._on_host(X[like(X, index)])
-        weights = data.sample.row_weights
-        weights = None if weights is None else weights[index]
+        weights = None if data.sample.row_weights is None else data.sample.row_weights[index]
         known = Distances(rows, weights, np.searchsorted(index, order[: len(index)]))
 
         def evaluate(kernel: Radial | None, part: Index | None) -> tuple[Problem, Choice]:
@@ -365,10 +365,11 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             if splits is not None:
                 rule = self._rule(_restricted(splits, own, n))
             grouping = None if groups is None else groups[own]
-            return replace(search, rule=rule, verbose=False).best(some, grouping)
+            return replace(search, rule=rule).best(some, grouping)
 
         sizes = [*stages(len(known.order)), *([] if more is None else [len(more)])]
-        chosen = choose_kernel(self.kernel, known, evaluate, sizes, verbose=search.verbose)
+        with progress_shown(search.verbose):
+            chosen = choose_kernel(self.kernel, known, evaluate, sizes)
         self.kernel_ = "linear" if chosen.kernel is None else chosen.kernel.name
         self.gamma_ = None if chosen.kernel is None else chosen.kernel.gamma
         self.candidates_ = chosen.candidates
