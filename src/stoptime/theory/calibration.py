@@ -90,7 +90,8 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
     if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
         # and a penalty is much cheaper to search.
-        return centre * _best_penalty(method, centre, kind, low, high) ** (1 / method.time_power)
+        penalty = _best_penalty(method, centre, kind, low, high)
+        return float(centre * penalty ** (1 / method.time_power))
     # where no bound holds for every spectrum, the best stop may be far from the gain of ridge
     factor = 8.0 if method.universal_guarantee else 1e3
     if not isinstance(method, Iteration):
@@ -211,7 +212,7 @@ def equivalent_penalty(
     """Return the ridge penalty that is equivalent to this stop.
 
     This is the inverse of :func:`equivalent_stop` where a calibration holds for every spectrum.
-    Where it depends on the spectrum, it is the penalty for which the stop has the best guarantee.
+    Where it depends on the spectrum, it is the penalty from whose ridge the stop is least far.
     The other parameters are those of :func:`equivalent_stop`.
 
     Examples
@@ -297,7 +298,7 @@ def _ratio(kind: Kind) -> search.Ratio:
 
 
 def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: float) -> float:
-    """Return the penalty for which this stop has the best guarantee."""
+    """Return the penalty from whose ridge this stop is least far, over all eigenvalues."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     s = search.worst_places(method, stop, low, high)
     gain = method.gain(s, stop)
