@@ -126,26 +126,18 @@ def test_averages_are_those_of_the_filters(method, kind):
     np.testing.assert_allclose(one.shrinkage(S, 40), other.shrinkage(S, 40), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_averages_against_fifty_digits(kind):
-    method = Averaged(GradientDescent(1.0), kind, decay=0.75)
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_averages_of_the_flow_against_fifty_digits(kind):
+    flow = Averaged(st.GradientFlow(), kind)
     with mp.workdps(50):
-        for s in (1e-12, 1e-6, 1e-3, 0.3, 0.999):
-            exact = [(1 - (1 - mp.mpf(s)) ** k) / mp.mpf(s) for k in range(101)]
-            exact = averaged(exact, kind, mp.mpf(0.75))
-            for k in (1, 2, 31, 100):
-                assert abs(float(method.gain(s, k)) / exact[k] - 1) < 1e-13
-        if kind == "exponential":
-            return
-        flow = Averaged(st.GradientFlow(), kind)
         for s, t in ((1e-12, 1e-3), (1e-12, 1e4), (1e-3, 30.0), (0.4, 0.7), (2.0, 1e4)):
             low, high, x = mp.mpf(t / 2 if kind == "tail" else 0), mp.mpf(t), mp.mpf(s)
             g = (mp.exp(-low * x) - mp.exp(-high * x)) / ((high - low) * x)
             assert abs(float(flow.gain(s, t)) / ((1 - g) / x) - 1) < 1e-13
             assert abs(float(flow.shrinkage(s, t)) - g) < 1e-14
-        np.testing.assert_allclose(flow.largest_gain([2.0]), 1.5 if kind == "tail" else 1.0)
-        assert flow == AveragedFlow(kind)
-        assert flow.is_tuned
+    np.testing.assert_allclose(flow.largest_gain([2.0]), 1.5 if kind == "tail" else 1.0)
+    assert flow == AveragedFlow(kind)
+    assert flow.is_tuned
 
 
 @pytest.mark.parametrize("method", USED, ids=lambda one: repr(one)[:70])
