@@ -441,7 +441,7 @@ def loop_precision(k: int) -> Any:
 
 def loop_excess(steps: list[Update], rho: arb, reach: Interval, tolerance: float) -> Bracket:
     """Enclose the largest D² after the steps of a loop, for εs in ``reach``."""
-    if len(steps) > LONGEST_LOOP or any(step.decay for step in steps):
+    if len(steps) > LONGEST_LOOP or any(step.decay or step.pull for step in steps):
         raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
     with loop_precision(len(steps)):
         loop = as_balls(steps)
@@ -451,7 +451,7 @@ def loop_excess(steps: list[Update], rho: arb, reach: Interval, tolerance: float
 
 def as_balls(steps: Iterable[Update]) -> list[tuple[arb, ...]]:
     """Return the coefficients of a loop without decay as balls, to run it many times."""
-    return [tuple(map(exact, step[:-1])) for step in steps]
+    return [tuple(map(exact, step[:5])) for step in steps]
 
 
 def run_loop(steps: list[tuple[arb, ...]], y: arb) -> Iterator[arb]:
