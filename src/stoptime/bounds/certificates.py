@@ -11,16 +11,12 @@ from stoptime.bounds.balls import (  # isort: skip
     AdaptiveEnclosure, Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
     working_precision,
 )  # fmt: skip
+from stoptime.bounds.every_step import every_step_inflation
 from stoptime.bounds.filters import SHAPES, shape_of
 from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation, flow_ratio
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import PROVEN_ITERATIONS
-from stoptime.bounds.iterations import (
-    every_step_inflation,
-    iterate_guarantee,
-    step_inflation,
-    step_ratio,
-)
+from stoptime.bounds.iterations import iterate_guarantee, step_inflation, step_ratio
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow

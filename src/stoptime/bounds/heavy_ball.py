@@ -13,14 +13,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square,
-    centre_and_radius, exact, supremum, upward,
+    AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
+    downward, exact, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
     Claim, Cover, Family, Game, Solution, Square, Strategy, corners, enclosure, imbalance,
-    largest, prove_claim, small_shrinkage_floor, solve_with_few_points,
+    largest, prove_claim, slightly_above, small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -242,10 +242,8 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
               h = c\,\varphi(a, b) - g(a, b)
     """
     c = exact(calibration)
-    # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
-    horizon = 4.0
 
-    def bracket(box: Box) -> Bracket:
+    def values(box: Box) -> arb:
         a, a_radius = centre_and_radius(box[0])
         b, b_radius = centre_and_radius(box[1])
         u_squared = a**2 + b**2
@@ -261,17 +259,21 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
             g_slope = (-a).exp() * undamped
             slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
             variation += abs(slope) * radius + curvature * radius**2 / 2
-        return bracket_square(box, shift + c * phi - g, variation)
+        return squared(ball(shift + c * phi - g, variation))
 
-    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), shift + c / 2 - 1, exact(0))
-    # Without damping h is largest; its peak, found in floating point, is a good first value.
+    # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
+    end = 4.0
+    # The largest value is that of the origin, or it is attained without damping.
     peak = lowest_between(
-        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, horizon, 1e-5
+        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, end, 1e-9
     )
-    undamped = bracket(((0.0, 0.0), (peak, peak)))
-    best = max(origin, undamped, key=lambda found: found.attained)
-    beyond = (shift + 1 + 2 * c / exact(horizon) ** 2) ** 2
-    known = best._replace(cap=upward(beyond))
-    error = supremum(bracket, ((0.0, horizon),) * 2, known=known, tolerance=tolerance)
-    a, b = (sum(side) / 2 for side in error.box)
-    return Enclosure(error.attained, error.cap, math.hypot(a, b))
+    attained = downward(values(((0.0, 0.0), (peak, peak))))
+    origin = downward(squared(shift + c / 2 - 1))
+    if origin > attained:
+        peak = 0.0
+        attained = origin
+    cap = slightly_above(attained, tolerance)
+    if not (shift + 1 + 2 * c / exact(end) ** 2) ** 2 <= exact(cap):
+        raise WorkLimitError("Not proven: nothing is larger where learning ends.")
+    verify(lambda box: bool(values(box) <= exact(cap)), ((0.0, end),) * 2)
+    return Enclosure(attained, cap, peak)

@@ -19,8 +19,8 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
-    downward, exact, squared, upward, verify,
+    AdaptiveEnclosure, Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
+    centre_and_radius, downward, exact, prove_cap, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
 from stoptime.methods.base import Filter
@@ -83,7 +83,7 @@ def imbalance(y: Cell, g: Cell) -> Square:
     return Square(y.centre * g.centre - (1 - g.centre) / y.centre, slope)
 
 
-def mean_of_squares(shares: Sequence[arb], squares: Sequence[Square], radius: arb) -> arb:
+def mean_of_squares(shares: Sequence[arb], squares: Iterable[Square], radius: arb) -> arb:
     """Return a ball with the weighted mean of D² everywhere in a cell, by the mean-value form."""
     centre = exact(0)
     slope = exact(0)
@@ -98,6 +98,11 @@ def mean_of_squares(shares: Sequence[arb], squares: Sequence[Square], radius: ar
 def small_shrinkage_floor(y: arb, g: arb) -> arb:
     """Return a floor under D² at one place, if the shrinkage is at most ``g`` in size."""
     return squared(((1 - g) / y - y * g).max(exact(0)))
+
+
+def slightly_above(value: float, tolerance: float) -> float:
+    """Return a value increased by a tolerance, which is relative if the value exceeds 1."""
+    return value + tolerance * max(1.0, value)
 
 
 class Game(ABC):
@@ -188,7 +193,7 @@ class Game(ABC):
         return math.exp(log_stop), least
 
     def witness(self, stop: float) -> Strategy:
-        """Return the place at which D² is largest at one stop, in floating point."""
+        """Return a place at which D² is large at one stop, in floating point."""
         places = self.places_for(stop)
         return Strategy.single(self.highest(Strategy.single(stop), places[np.isfinite(places)])[0])
 
@@ -221,23 +226,30 @@ class Game(ABC):
         verify(holds, ((0.0, last),))
 
 
-def prove_claim(claim: Sequence[tuple[Game, Strategy]], cap: float) -> None:
-    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
-    level = exact(cap)
+Mixtures = Sequence[tuple[Game, Strategy]]
+
+
+def mean_over_games(mixtures: Mixtures) -> Values:
+    """Return the mean of D² over mixtures of stops in several games, on a cell of places."""
     parts = [
-        (game, exact(stop), share / len(claim))
-        for game, mixture in claim
+        (game, exact(stop), share / len(mixtures))
+        for game, mixture in mixtures
         for stop, share in zip(mixture.points, mixture.shares, strict=True)
     ]
     shares = [share for _, _, share in parts]
 
-    def holds(box: Box) -> bool:
-        place, radius = centre_and_radius(box[0])
-        squares = [game.over_places(stop, place, radius) for game, stop, _ in parts]
-        return bool(mean_of_squares(shares, squares, radius) <= level)
+    def values(place: arb, radius: arb) -> arb:
+        squares = (game.over_places(stop, place, radius) for game, stop, _ in parts)
+        return mean_of_squares(shares, squares, radius)
 
+    return values
+
+
+def prove_claim(claim: Mixtures, cap: float) -> None:
+    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
     game, mixture = claim[0]
-    verify(holds, (game.unproven_places(mixture, level),))
+    level = exact(cap)
+    prove_cap(mean_over_games(claim), game.unproven_places(mixture, level), level)
 
 
 class Solution(NamedTuple):
