@@ -74,7 +74,7 @@ def test_quantities_are_expressions_of_names_that_exist(name):
 
 # Proofs that take a second or more are compared by ``make docs`` and ``make soak``.
 SLOW = (
-    "condition_number", "HeavyBall(", "largest_step", "drawn(", "adaptive=True", "Nesterov(",
+    "condition_number", "HeavyBall(", "drawn(", "adaptive=True", "Nesterov(",
     "ratio_to_ridge(",
 )  # fmt: skip
 

@@ -38,8 +38,6 @@ class Iterates(ABC):
     method: Any
     longest: ClassVar[float]
     """The longest εL for which the proofs hold."""
-    oscillates_until = 0
-    """An iterate from which on fast oscillations have died out."""
 
     @abstractmethod
     def at(self, k: int) -> Any:
@@ -50,10 +48,6 @@ class Iterates(ABC):
         self, mixture: Strategy, rho: arb, reach: Interval, tolerance: float
     ) -> tuple[float, float]:
         """Enclose the largest mean of D² for εs in ``reach``, at one ρ."""
-
-    @abstractmethod
-    def prove_cap(self, mixture: Strategy, rho: arb, cap: float) -> None:
-        """Prove that the mean of D² is at most the cap for all εs up to 1."""
 
     def first(self, theta: arb, count: int) -> list[arb]:
         """Return the shrinkage of the first iterates at one angle."""
@@ -202,10 +196,10 @@ class _GegenbauerIterates(Iterates):
         peak, _ = lowest(depth, grid, margin=0.05)
         attained = downward(self._values(mixture, rho)(exact(peak), exact(0)))
         cap = slightly_above(attained, tolerance)
-        self.prove_cap(mixture, rho, cap, last)
+        self._prove_cap(mixture, rho, cap, last)
         return attained, cap if reach[1] <= 1 else self._slightly_beyond(mixture, rho, cap, reach)
 
-    def prove_cap(self, mixture: Strategy, rho: arb, cap: float, last: float = QUARTER) -> None:
+    def _prove_cap(self, mixture: Strategy, rho: arb, cap: float, last: float) -> None:
         level = exact(cap)
         iterates = [self.at(int(k)) for k in mixture.points]
 
@@ -301,17 +295,8 @@ class _HeavyBallIterates(Iterates):
     def at(self, k: int) -> _Chebyshev:
         return _Chebyshev(k, self.eta)
 
-    @property
-    def oscillates_until(self) -> int:  # type: ignore[override]
-        return math.ceil(8 / (1 - math.sqrt(self.eta)))
-
     def largest_excess(
-        self,
-        mixture: Strategy,
-        rho: arb,
-        reach: Interval,
-        tolerance: float,
-        enough: float = -math.inf,
+        self, mixture: Strategy, rho: arb, reach: Interval, tolerance: float
     ) -> tuple[float, float]:
         iterates = [self.at(int(k)) for k in mixture.points]
 
@@ -319,13 +304,7 @@ class _HeavyBallIterates(Iterates):
             return [iterate.polynomial(y) for iterate in iterates]
 
         k = int(max(mixture.points))
-        return polynomial_excess(shrinkages, mixture, k, rho, reach, tolerance, enough)
-
-    def prove_cap(self, mixture: Strategy, rho: arb, cap: float) -> None:
-        # The values are refined until the cap is proven, or certainly too low.
-        _, found = self.largest_excess(mixture, rho, (0.0, 1.0), 1e-7, cap)
-        if not found <= cap:
-            raise WorkLimitError("Not proven: the excess of the iterates is below the cap.")
+        return polynomial_excess(shrinkages, mixture, k, rho, reach, tolerance)
 
 
 def iterates_of(method: Any) -> Iterates:
@@ -333,8 +312,7 @@ def iterates_of(method: Any) -> Iterates:
     if type(method) is HeavyBall:
         if isinstance(method.momentum, str) or not method.follows_flow:
             raise ValueError(
-                "The constant of HeavyBall grows without bound as its momentum tends to 1: give "
-                "the momentum as a number."
+                "The constant of HeavyBall depends on its momentum: give the momentum as a number."
             )
         return _HeavyBallIterates(method, method.eta)
     if not method.universal_guarantee:
@@ -355,7 +333,6 @@ def largest_value(
     degree: int,
     reach: Interval,
     tolerance: float,
-    enough: float = -math.inf,
 ) -> tuple[float, float]:
     r"""Enclose the largest value of a polynomial that is never negative, for y in ``reach``.
 
@@ -387,7 +364,7 @@ def largest_value(
         best = max(downward(value) for value in cells.values())
         room = upward(rise(count) * cap)
         cap_here = max(upward(value + room) for value in cells.values())
-        if room <= tolerance * max(1.0, best) or cap_here <= enough:
+        if room <= tolerance * max(1.0, best):
             return best, cap_here
         # A cell whose cap is below the value of another one does not contain the maximum.
         kept = [j for j, value in cells.items() if upward(value + room) >= best]
@@ -403,7 +380,6 @@ def polynomial_excess(
     rho: arb,
     reach: Interval,
     tolerance: float,
-    enough: float = -math.inf,
 ) -> tuple[float, float]:
     """Enclose the largest mean of D² for y = εs in ``reach``; g has degree k, and g(0) = 1."""
     if k > 10_000:
@@ -413,7 +389,7 @@ def polynomial_excess(
         x = y / rho**2
         return mixture.total(squared((1 + x) * g - 1) for g in shrinkages(y)) / x
 
-    return largest_value(excess, 2 * k + 1, reach, tolerance, enough)
+    return largest_value(excess, 2 * k + 1, reach, tolerance)
 
 
 def loop_precision(k: int) -> Any:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import (  # isort: skip
     AdaptiveEnclosure, Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
@@ -352,91 +351,6 @@ def _merged(strategy: Strategy) -> Strategy:
     with np.errstate(invalid="ignore"):  # an infinite point is alone in its group
         means = np.bincount(group, weights * points) / total
     return Strategy.of(means, total)
-
-
-Claim = tuple[tuple[float, Strategy], ...]
-"""Parameters a with mixtures: the mean of their sums is to be at most a cap at every place."""
-
-
-class Family(ABC):
-    """Games with a parameter a > 0 that multiplies y: the worst of their values is the constant.
-
-    Heavy-ball flow has the root of μ/λ*, and an iteration the root of 1/ελ*. Every sum of squares
-    Σ(aA - B/a)² is convex in log a, so that a mixture that is proven at both ends of a cell of
-    parameters is proven in the whole cell.
-    """
-
-    @abstractmethod
-    def answer(self, a: float) -> tuple[Strategy, float]:
-        """Return the best mixture of one parameter, and a lower estimate of its value."""
-
-    @abstractmethod
-    def highest(self, claim: Claim) -> float:
-        """Return the largest sum of a claim over all places, in floating point."""
-
-    def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
-        """Return the parameters that are answered, and claims that cover all between two."""
-        middle = math.sqrt(low * high)
-        mixture, _ = self.answer(middle)
-        return [middle], [((low, mixture),), ((high, mixture),)]
-
-    def cover(self, low: float, high: float, known: tuple[float, float], room: float) -> Cover:
-        """Return claims that cover all parameters between two, checked in floating point.
-
-        Their cap exceeds the largest value of all answers by ``room``, relative to the ratio of
-        risks. A value and its parameter are ``known`` before.
-        """
-        worst = known
-        waiting = [(low, high)]
-        found: dict[Claim, None] = {}
-        for _ in range(4000):
-            first, last = waiting.pop()
-            answered, claims = self.claims(first, last)
-            # A worse parameter than all before raises the cap, and claims that hold still hold.
-            worst = max(worst, *((self.answer(a)[1], a) for a in answered))
-            cap = worst[0] + room * (1 + worst[0])
-            if all(self.highest(claim) <= cap for claim in claims):
-                found |= dict.fromkeys(claims)
-            else:
-                middle = math.sqrt(first * last)
-                waiting += [(middle, last), (first, middle)]
-            if not waiting:
-                return Cover(*worst, _extreme(list(found)))
-        raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
-
-
-class Cover(NamedTuple):
-    """The largest value of a family, the parameter with this value, and claims that prove it."""
-
-    value: float
-    worst: float
-    claims: list[Claim]
-
-
-def _extreme(claims: list[Claim]) -> list[Claim]:
-    """Leave out what follows from convexity: a mixture at parameters between two others."""
-    by_mixture: dict[Strategy, list[float]] = {}
-    kept = [claim for claim in claims if len(claim) > 1]
-    for claim in claims:
-        if len(claim) == 1:
-            by_mixture.setdefault(claim[0][1], []).append(claim[0][0])
-    for mixture, parameters in by_mixture.items():
-        kept += [((a, mixture),) for a in {min(parameters), max(parameters)}]
-    return kept
-
-
-def corners(points: Array) -> Array:
-    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
-    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
-    # points a convex hull costs more than it saves.
-    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
-
-
-def largest(rows: list[Array], a: float) -> Array:
-    """Return the largest |aA - B/a| among the points (A, B) of each row."""
-    A, B = np.concatenate(rows, axis=1)
-    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
-    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
 
 
 def enclosure(
