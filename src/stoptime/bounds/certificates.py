@@ -94,7 +94,7 @@ def risk_inflation(
     if adaptive and stop is not None:
         raise ValueError("With adaptive=True the stop depends on the spectrum: give none.")
     if isinstance(found, PROVEN_ITERATIONS) and isinstance(found.step, str):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
             "The constant of an iteration depends on its step: give the number ελ*, for example "
             f"{type(found).__name__}(step=0.01)."
         )
