@@ -265,7 +265,8 @@ def test_models_are_saved_and_loaded(model, tmp_path):
         else:
             np.testing.assert_allclose(one.predict(rows), model.predict(rows), rtol=1e-10)
     if model.n_landmarks_ is None:  # others would be drawn
-        np.testing.assert_allclose(refitted.coef_, loaded.coef_, rtol=1e-5, atol=1e-8)
+        found, expected = refitted.dual_coef_, loaded.dual_coef_
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
     if hasattr(model, "choice_") and not is_class:
         expected = model.predict_interval(rows[:3], kind="jackknife")
         np.testing.assert_allclose(loaded.predict_interval(rows[:3]), expected)

@@ -574,18 +574,18 @@ def kernel_content(model: Any) -> dict[str, Any]:
     return {"options": options, "rows": np.asarray(rows, np.float64).tolist(), **known}
 
 
-def kernel_values(content: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return the function of new rows that such a content describes: their kernel values."""
-    model = StoppedKernelRegressor(**content["options"])
+def set_kernel(model: Any, content: dict[str, Any]) -> None:
+    """Give a regressor with the options of such a content its rows, so that it can predict."""
     model._check_kernel()
     model.kernel_ = model.kernel
     model.gamma_ = model.gamma
+    model.n_landmarks_ = model.n_landmarks
     model.X_fit_ = np.array(content["rows"], np.float64)
     model.n_features_in_ = model.X_fit_.shape[1]
     for name in ("centre", "scale"):
         value = content[name]
         setattr(model, f"{name}_", None if value is None else np.array(value, np.float64))
-    return model._prepare().values
+    model._prepare()
 
 
 class _KernelClassifier(_WithKernel, _LinearClassifier):
