@@ -127,7 +127,8 @@ class LeaveOneOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
-        if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
+        fewer = len(problem.spectrum.eigenvalues) < min(problem.data.shape)
+        if fewer and np.isfinite(problem.spectrum.accuracy.gain):
             _warn_of_lost_columns(problem, choice)
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
         spread = standard_error(squares)
