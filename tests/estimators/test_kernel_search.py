@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from stoptime.estimators import kernel_search
+from stoptime.estimators import kernel_choice, kernel_search
 from stoptime.spectrum.radial import ORDERS, Radial, distances
 from stoptime.stopping.comparison import Search
 
@@ -63,7 +63,8 @@ def test_distances_are_computed_once_and_few_kernels_see_all_rows(monkeypatch, r
         computed.append((len(one), len(other), order))
         return distances(one, other, order)
 
-    monkeypatch.setattr(kernel_search, "distances", counted)
+    for module in (kernel_search, kernel_choice):
+        monkeypatch.setattr(module, "distances", counted)
     model = st.StoppedKernelRegressorCV("ridge").fit(rows, response)
     assert sorted(computed[:2]) == [(280, 280, 1), (280, 280, 2)]
     assert len(computed) == 4  # the others look for copies
