@@ -127,7 +127,7 @@ class LeaveOneOut(CurveRule):
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
         squares = self.parts(problem, choice)
-        fewer = len(problem.spectrum.eigenvalues) < min(problem.data.shape)
+        fewer = len(problem.spectrum.eigenvalues) < min(rows_of(problem.data).X.shape)
         if fewer and np.isfinite(problem.spectrum.accuracy.gain):
             _warn_of_lost_columns(problem, choice)
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
