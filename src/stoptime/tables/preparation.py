@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -217,11 +217,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         self.center_ = np.zeros(Z.shape[1])
         self.scale_ = np.ones(Z.shape[1])
         if self.standardise:
-            self.center_ = np.average(Z, axis=0, weights=sample_weight)
-            spread = np.average((Z - self.center_) ** 2, axis=0, weights=sample_weight)
-            # a feature that is constant in all rows of positive weight has rounding alone
-            varies = np.sqrt(spread) > CONSTANT_COLUMN * np.abs(self.center_)
-            self.scale_ = np.where(varies, np.sqrt(spread), 1.0)
+            scaler = StandardScaler().fit(Z, sample_weight=sample_weight)
+            self.center_, self.scale_ = scaler.mean_, scaler.scale_
         return Z
 
     def _scaled(self, Z: Array) -> Array:
