@@ -229,6 +229,7 @@ def test_classes_take_the_kernel_of_coded_labels():
         ({"kernel": "rbf", "gamma": np.nan}, "gamma must be"),
         ({"kernel": "gaussian"}, "matern"),
         ({"standardise": "yes"}, "standardise must be"),
+        ({"kernel": "rbf", "gamma": [0.01, 0.1]}, r"gamma must be a number, None or \"auto\"; got"),
         ({"kernel": "precomputed", "standardise": True}, "no columns"),
         ({"method": "conjugate-gradient", "rule": "discrepancy"}, "name the kernel"),
     ],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from stoptime.spectrum.landmarks import KernelFunction, LandmarkFeatures
@@ -57,7 +58,7 @@ class KernelOptions:
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        if isinstance(self.gamma, str) and self.gamma != "auto":
+        if np.ndim(self.gamma) or (isinstance(self.gamma, str) and self.gamma != "auto"):
             raise ValueError(f'gamma must be a number, None or "auto"; got {self.gamma!r}.')
         if self.is_any_of("auto") and self.gamma != "auto":
             raise ValueError(
