@@ -1,6 +1,7 @@
 """What is not a number, a covariance or a matching list is refused where it enters, by its name."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes
 
@@ -87,3 +88,13 @@ def test_names_do_for_methods_everywhere():
 def test_rules_can_be_kept_in_sets():
     rules = {st.HoldOut(X, y), st.LeaveOneOut(), st.LeaveOneOut()}
     assert len(rules) == 2
+
+
+@pytest.mark.parametrize("ratio", [1e14, 1e18])
+def test_a_column_that_is_lost_beside_a_large_one_is_named(ratio, rng):
+    frame = pd.DataFrame({"time": ratio * rng.normal(size=200), "x": rng.normal(size=200)})
+    response = frame["x"] + 0.3 * rng.normal(size=200)
+    with pytest.warns(st.StopWarning, match="Column 1 of X is too small .* rescale the columns"):
+        st.StoppedRegressorCV().fit(frame, response)
+    scaled = st.StoppedRegressorCV(penalty_matrix="standardise").fit(frame, response)
+    assert scaled.score(frame, response) > 0.8

@@ -9,7 +9,7 @@ rows, the best ones of two kinds, and narrower ones. Distances are computed once
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from stoptime.methods.base import Method
 from stoptime.spectrum.radial import ORDERS, Order, Radial, distances, linear
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import EXACT_FIT, Choice, StopWarning, first_up_to_ties
-from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.stopping.rule import EXACT_FIT, Choice, first_up_to_ties
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
 
@@ -27,7 +27,6 @@ COARSE = (-2, 0, 2, 4)  # powers of two: first widths, in units of the median di
 MOST_POWER = 8  # of a width: a wider kernel is nearly the same function
 FEWEST_COMPARED = 250  # of a comparison; a smaller one would mislead
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
-NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
 
 Index = NDArray[np.intp]
 
@@ -67,10 +66,14 @@ class Distances:
         """Return the median distance of two rows, each drawn in proportion to its weight."""
         few = self.order[:MOST_LOOKED_AT]
         found = self.among(order, few).ravel()
-        share = np.ones(len(few)) if self.weights is None else self.weights[few]
-        places = np.argsort(found)
-        total = np.cumsum(np.outer(share, share).ravel()[places])
-        middle = found[places[np.searchsorted(total, total[-1] / 2)]]
+        if self.weights is None:
+            half = (len(found) - 1) // 2
+            middle = np.partition(found, half)[half]
+        else:
+            share = self.weights[few]
+            places = np.argsort(found)
+            total = np.cumsum(np.outer(share, share).ravel()[places])
+            middle = found[places[np.searchsorted(total, total[-1] / 2)]]
         # more than half of all pairs may be equal, as in a table of one rare event
         return float(middle) or float(found.max(initial=0)) or 1.0
 
@@ -199,43 +202,3 @@ def stages(n_rows: int) -> list[int]:
     while sizes[0] // 2 >= FEWEST_COMPARED:
         sizes.insert(0, sizes[0] // 2)
     return sizes
-
-
-def warn_of_copies(
-    few: Index, blocks: Iterable[tuple[int, Any]], sampled: Any, y: Array, error: float
-) -> None:
-    """Warn if leave-one-out is much too optimistic, because rows have near copies among others.
-
-    The response of a few ``sampled`` rows is predicted by that of the nearest row, and by that of
-    the nearest one that is no near copy. If copies help so much that the error without them could
-    be twice as large, they decide. The ``blocks`` are all rows, each with the number of its first.
-    """
-    near = NEAR_COPY * float(np.median(on_host(distances(sampled, sampled, 2))))
-    # the nearest row of each, and the nearest one that is no near copy
-    nearest = np.full((2, len(few)), np.inf)
-    place = np.zeros((2, len(few)), np.intp)
-    for first, rows in blocks:
-        distance = np.asarray(on_host(distances(sampled, rows, 2)))
-        own = np.flatnonzero((few >= first) & (few < first + distance.shape[1]))
-        distance[own, few[own] - first] = np.inf
-        for one in range(2):
-            at = distance.argmin(axis=1)
-            value = distance[np.arange(len(few)), at]
-            nearer = value < nearest[one]
-            nearest[one, nearer] = value[nearer]
-            place[one, nearer] = first + at[nearer]
-            distance[distance < near] = np.inf
-    copied = (nearest[0] < near) & np.isfinite(nearest[1])
-    if not copied.any():
-        return
-    by_copy = (y[few] - y[place[0]])[copied] ** 2
-    by_next = (y[few] - y[place[1]])[copied] ** 2
-    # the difference of two responses has twice the variance of one
-    rise = float(copied.mean()) * float((by_next - by_copy).mean()) / 2
-    if rise > max(error, 0.01 * float(np.mean(np.var(y, axis=0)))):
-        warn_user(
-            f"{copied.mean():.0%} of the rows have a near copy among the others, with nearly the "
-            "same response: leave-one-out is too optimistic if new rows will have none. Give cv a "
-            "splitter that keeps groups together, such as GroupKFold(5), and pass groups to fit.",
-            StopWarning,
-        )

@@ -141,7 +141,8 @@ class LeaveOneOut(CurveRule):
         """Return the choice with the exact error of its stop, and the standard error."""
         stop = np.asarray(choice.stop, np.float64)
         squares = self._squares(problem.left_out, problem.filter, stop)
-        if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
+        fewer = len(problem.spectrum.eigenvalues) < min(rows_of(problem.data).X.shape)
+        if fewer and np.isfinite(problem.spectrum.accuracy.gain):
             _warn_of_lost_columns(problem, choice)
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
         spread = standard_error(squares)
