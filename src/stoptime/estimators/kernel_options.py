@@ -58,7 +58,9 @@ class KernelOptions:
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        if np.ndim(self.gamma) or (isinstance(self.gamma, str) and self.gamma != "auto"):
+        if np.ndim(np.asarray(self.gamma)) or (
+            isinstance(self.gamma, str) and self.gamma != "auto"
+        ):
             raise ValueError(f'gamma must be a number, None or "auto"; got {self.gamma!r}.')
         if self.is_any_of("auto") and self.gamma != "auto":
             raise ValueError(
