@@ -147,8 +147,9 @@ def _run(
                 error, deviation = _error(rows, sums) if score is None else _scored(score, logits)
                 found.errors.append(error)
                 found.standard_errors.append(deviation)
-                # a gain of less than a thousandth of the standard error is none
-                if k == 0 or error < found.error - 1e-3 * np.nan_to_num(deviation):
+                # a gain of less than a thousandth of the standard error, if there is one, is none
+                least = 1e-3 * deviation if deviation > 0 else 0.0
+                if k == 0 or error < found.error - least:
                     found.iterations, found.coef = k, steps.shown[-1]
                 if k > (1 + steps.patience) * found.iterations + 20 * steps.patience:
                     return ""
