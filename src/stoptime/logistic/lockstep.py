@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.logistic.rows import Places, Rows
-from stoptime.logistic.steps import Steps, with_step
+from stoptime.logistic.steps import Steps, layers, with_step
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
@@ -95,6 +95,7 @@ def search(
     the best step is among the first three, then these were too long: the run is repeated with steps
     of a third of the time, three times at most.
     """
+    layers(method)  # raises where it cannot be run
     automatic = getattr(method, "step", None) == "auto"
     if automatic:
         method = with_step(method, 1 / rows.curvature() if rows.largest > 0 else 1.0)
