@@ -242,5 +242,5 @@ def _on_all_scales(
     if peak == 0 and head > 0 and -depth < attained * (1 - 1e-9):
         cap = upward(origin)
     end = horizon(tail, max(shape.tail_start, 3.0), exact(cap))
-    prove_cap(values, (head, end), exact(cap))
+    prove_cap(values, (min(head, end), end), exact(cap))
     return Enclosure(attained, cap, peak ** (2 // shape.order))
