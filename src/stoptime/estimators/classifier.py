@@ -25,7 +25,7 @@ from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, like, on_host
+from stoptime.support.arrays import Floats, like, on_host, pairs
 from stoptime.support.checks import nonnegative
 from stoptime.support.labels import classes_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     ClassWeight = Mapping[Any, float] | str | None
 
-CALIBRATIONS = "sigmoid", "isotonic"
+CALIBRATIONS = "sigmoid", "isotonic", "temperature"
 
 
 class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
@@ -63,8 +63,9 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
 
         with f the decision values, and (0, f) for two classes. The slope a, and the threshold of
         two classes, are fitted to exact decision values of left-out rows: Platt's sigmoid, or a
-        temperature 1/a for more classes. With ``calibration="isotonic"`` any increasing functions
-        of the f take the place of the formula. Class weights count as sample weights do.
+        temperature 1/a for more classes. ``calibration="temperature"`` leaves the threshold of two
+        classes where it is. With ``"isotonic"`` any increasing functions of the f take the place of
+        the formula. Class weights count as sample weights do.
         """
         check_is_fitted(self)
         if self.slope_ is None:
@@ -113,7 +114,10 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
-            self.slope_, self._shift = probabilities.calibrated(decisions, place, weights)
+            # a temperature for two classes is one slope for a column of each, and no offset
+            scaled = self.calibration == "temperature" and decisions.ndim == 1
+            values = pairs(0 * decisions, decisions) if scaled else decisions
+            self.slope_, self._shift = probabilities.calibrated(values, place, weights)
             if self.calibration == "isotonic":
                 values = np.asarray(on_host(decisions), np.float64)
                 found = probabilities.isotonic(values, place, weights, self._shift)
@@ -157,7 +161,7 @@ class StoppedClassifier(_LinearClassifier):
         :class:`stoptime.StoppedRegressorCV`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
-    calibration : {"sigmoid", "isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
         How probabilities follow from decision values; see :meth:`predict_proba`. Isotonic
         calibration needs about a thousand rows.
 

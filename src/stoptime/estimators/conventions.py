@@ -23,6 +23,12 @@ class MethodParameters(BaseEstimator):
 
     method: Any
 
+    # the display of an estimator in a notebook links to its page
+    _doc_link_module = "stoptime"
+    _doc_link_template = (
+        "https://stoptime.github.io/stoptime/api/estimators.html#stoptime.{estimator_name}"
+    )
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters; those of a method, such as ``method__friction``, give a new method."""
         # a new one, because methods are immutable, and estimators may share them

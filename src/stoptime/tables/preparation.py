@@ -104,6 +104,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 unit '€'; kinds={"paid": "text"} keeps it as text.
     """
 
+    # the display of a pipeline in a notebook links to its page
+    _doc_link_module = "stoptime"
+    _doc_link_template = (
+        "https://stoptime.github.io/stoptime/api/showing.html#stoptime.{estimator_name}"
+    )
+
     def __init__(
         self,
         *,
