@@ -7,16 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from stoptime.support.arrays import on_host
 from stoptime.support.checks import one_label_each
 
 
-def classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the classes, sorted, and the number of the class of each row, on the host."""
+def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, and the number of the class of each row, on the host.
+
+    If ``several`` labels are allowed, y may have a column of zeros and ones for each label, which
+    are returned as they are.
+    """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
+    if several and np.ndim(y) == 2 and type_of_target(on_host(y)) == "multilabel-indicator":
+        marks = np.asarray(on_host(y)).astype(np.intp)
+        return np.arange(marks.shape[1]), marks
     labels = one_label_each(on_host(y))
     if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
