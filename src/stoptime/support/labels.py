@@ -21,10 +21,11 @@ def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[
     """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
-    if several and np.ndim(y) == 2 and type_of_target(on_host(y)) == "multilabel-indicator":
-        marks = np.asarray(on_host(y)).astype(np.intp)
+    found = on_host(y)
+    if several and np.ndim(found) == 2 and type_of_target(found) == "multilabel-indicator":
+        marks = np.asarray(found).astype(np.intp)
         return np.arange(marks.shape[1]), marks
-    labels = one_label_each(on_host(y))
+    labels = one_label_each(found)
     if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
     if labels.dtype.kind == "f":
