@@ -148,7 +148,9 @@ def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
     # the last ones.
     for horizons in ((8.0, 12.0), (16.0, 24.0), (80.0, 32.0)):
         game = _FlowGame(shape, *horizons, points=5000)
-        above = solve_with_few_points(game, game.places, game.stops[:-1], tolerance / 4)
+        # A mixture of earlier stops is nearly as good, and shorter to prove.
+        early = game.stops[game.stops <= game.stops[-2] / 2]
+        above = solve_with_few_points(game, game.places, early, tolerance / 4)
         below = solve_with_few_points(game, game.places[:-1], game.stops, tolerance / 4)
         cap = above.upper + room
         floor = max(below.lower - room, 0.0)
