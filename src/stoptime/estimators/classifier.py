@@ -25,7 +25,7 @@ from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, like, on_host, pairs
+from stoptime.support.arrays import Floats, array_namespace, like, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.support.labels import classes_of
 
@@ -116,7 +116,9 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         if decisions is not None:
             # a temperature for two classes is one slope for a column of each, and no offset
             scaled = self.calibration == "temperature" and decisions.ndim == 1
-            values = pairs(0 * decisions, decisions) if scaled else decisions
+            values = decisions
+            if scaled:
+                values = array_namespace(decisions).stack([0 * decisions, decisions], axis=-1)
             self.slope_, self._shift = probabilities.calibrated(values, place, weights)
             if self.calibration == "isotonic":
                 values = np.asarray(on_host(decisions), np.float64)

@@ -6,18 +6,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from stoptime.support.arrays import on_host
-from stoptime.support.checks import one_label_each
 
 
 def classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the classes, sorted, and the number of the class of each row, on the host."""
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
-    labels = one_label_each(on_host(y))
+    y = on_host(y)
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise ValueError(
+            f"y must have one label for each row; got shape {np.shape(y)}. For several labels, fit "
+            "one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
+        )
+    labels = np.asarray(column_or_1d(y, warn=True))
     if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
     if labels.dtype.kind == "f":
