@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any
 
-import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from stoptime.spectrum.landmarks import KernelFunction, LandmarkFeatures
@@ -58,9 +58,8 @@ class KernelOptions:
                 f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
                 "give a function of two rows."
             )
-        if np.ndim(np.asarray(self.gamma)) or (
-            isinstance(self.gamma, str) and self.gamma != "auto"
-        ):
+        is_number = self.gamma is None or isinstance(self.gamma, Real)
+        if not (is_number or (isinstance(self.gamma, str) and self.gamma == "auto")):
             raise ValueError(f'gamma must be a number, None or "auto"; got {self.gamma!r}.')
         if self.is_any_of("auto") and self.gamma != "auto":
             raise ValueError(

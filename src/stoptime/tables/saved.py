@@ -98,6 +98,8 @@ def content_of(model: Any) -> dict[str, Any]:
             f"{type(model).__name__} cannot be saved as JSON: only regressors and classifiers of "
             "stoptime can, alone or after TablePreparation. Use skops or pickle."
         )
+    if getattr(model, "_multilabel", False):
+        raise ValueError("A model of several labels for a row cannot be saved: pickle it.")
     if getattr(model, "calibration", "sigmoid") == "isotonic":
         raise ValueError(
             'Isotonic probabilities cannot be saved: fit with calibration="sigmoid", or pickle the '
