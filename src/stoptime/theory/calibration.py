@@ -81,7 +81,7 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
         _check_bounded(method, high)
 
     def worst(stops: Array) -> Array:
-        x = search.worst_places(method, stops, low, high)
+        x = search.peak_grid(method, stops, low, high)
         return np.asarray(ratio(method, x, stops).max(axis=0))
 
     if isinstance(method, SpectralCutoff):
@@ -302,7 +302,7 @@ def _ratio(kind: Kind) -> search.Ratio:
 def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: float) -> float:
     """Return the penalty from whose ridge this stop is least far, over all eigenvalues."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
-    s = search.worst_places(method, stop, low, high)
+    s = search.peak_grid(method, stop, low, high)
     gain = method.gain(s, stop)
     logs = np.log(np.geomspace(1e-3, 1e3, 80) / search.gain_at(method, stop))
 
@@ -314,15 +314,15 @@ def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: flo
     def worst(log_penalty: Array) -> Array:
         return np.asarray(ratios(log_penalty).max(axis=-1))
 
-    place = search.lowest(worst, logs, 1, 12)[0]
+    best = search.lowest(worst, logs, 1, 12)[0]
     # The worst eigenvalue may lie between those of the grid: each round looks up to a hundred times
     # closer. Every round of an iteration repeats its run, so that it has one only.
     runs_steps = isinstance(method, Iteration) and method.runs_steps
     for _ in range(1 if runs_steps else 2):
-        closer = search.around_peaks(s, ratios(place))
+        closer = search.around_peaks(s, ratios(best))
         s = np.append(s, closer)
         order = np.argsort(s)
         s = s[order]
         gain = np.append(gain, method.gain(closer, stop))[order]
-        place = search.lowest(worst, place + np.linspace(-0.2, 0.2, 5), 1, 12)[0]
-    return float(np.exp(place))
+        best = search.lowest(worst, best + np.linspace(-0.2, 0.2, 5), 1, 12)[0]
+    return float(np.exp(best))
