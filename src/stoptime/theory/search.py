@@ -151,17 +151,6 @@ def affordable(method: Filter, stops: ArrayLike) -> tuple[Filter, Array]:
     return method, t
 
 
-def highest_peak(method: Filter, ratio: Ratio, stop: float, low: float, high: float) -> float:
-    """Return the largest ratio for x in [low, high], also between points of a grid."""
-    if low == high:
-        return float(ratio(method, np.array(low), stop))
-    x = peak_grid(method, stop, low, high)
-    if isinstance(method, SpectralCutoff):
-        return float(ratio(method, x, stop).max(initial=1.0 if ratio is risk_ratio else 0.0))
-    # the grid is so fine that a peak gains less than one percent between its points
-    return -lowest(lambda x: -ratio(method, x, stop), x, margin=0.01)[1]
-
-
 def peak_grid(method: Filter, stops: float | Array, low: float, high: float) -> Array:
     """Return a grid of x in [low, high] that shows all peaks, along an axis before the stops."""
     columns = (-1,) + (1,) * np.ndim(stops)
@@ -201,8 +190,17 @@ def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tup
     return float(risk.max()), float(distance.max())
 
 
-def around_peaks(x: Array, heights: Array) -> Array:
-    """Return points between those around each of the highest peaks of a curve."""
+def closer_to_peaks(
+    method: Filter, stop: float, x: Array, gain: Array, curves: list[Array]
+) -> tuple[Array, Array]:
+    """Return a grid that is up to a hundred times finer next to peaks of curves, and its gains."""
+    closer = np.concatenate([_around_peaks(x, heights) for heights in curves])
+    points = np.append(x, closer)
+    order = np.argsort(points)
+    return points[order], np.append(gain, method.gain(closer, stop))[order]
+
+
+def _around_peaks(x: Array, heights: Array) -> Array:
     peaks = dips(-heights)
     peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
     # two thousand points around all peaks together, at most a tenth of them around one
