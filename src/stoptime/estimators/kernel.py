@@ -162,7 +162,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             # rows that are taken from a memory map are in memory
             self.X_fit_ = np.asarray(landmarks) if isinstance(rows, np.ndarray) else landmarks
             by_landmarks = LandmarkRows(rows, self._prepare())
-            return LandmarkData.of_rows(by_landmarks, y, sample_weight, centred, self._matrix)
+            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
         self.X_fit_ = rows
         features = self._prepare()
         # the linear kernel stands for the data until a kernel is chosen; in double precision,
