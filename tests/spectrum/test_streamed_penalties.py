@@ -14,14 +14,10 @@ from stoptime.spectrum import penalty
 P = 12
 PENALTIES = {
     "differences": st.Differences(2),
-    "periodic": st.Differences(1, boundary="periodic"),
     "image": st.Differences(1, (3, 4)),
-    "wide": np.random.default_rng(2).normal(size=(7, P)),
-    "bands": st.Bands(np.arange(P) // 4, [1.0, 0.1, 0.0]),
     "free columns": st.Bands(np.arange(P) // 4, [1.0, 0.1, np.inf]),
     "standardise": "standardise",
 }
-METHODS = ["nesterov-flow", "nesterov", "conjugate-gradient"]
 STOPS = [1, 2, 4]
 
 
