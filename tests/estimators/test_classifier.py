@@ -293,8 +293,44 @@ def test_isotonic_calibration_of_noise_keeps_the_threshold_of_the_sigmoid():
         st.StoppedClassifier(calibration="platt").fit(X, y)
 
 
-@pytest.mark.parametrize("model", [st.StoppedClassifierCV(), st.StoppedLogisticRegression(stop=3)])
-def test_several_labels_for_a_row_are_refused_with_what_to_do(rng, model):
+def test_several_labels_for_a_row_are_refused_with_what_to_do(rng):
     X = rng.standard_normal((40, 3))
-    with pytest.raises(ValueError, match=r"one label for each row.*MultiOutputClassifier"):
-        model.fit(X, X > 0)
+    for model, y in (
+        (st.StoppedLogisticRegression(stop=3), X > 0),
+        (st.StoppedClassifierCV(), np.round(X)),
+    ):
+        with pytest.raises(ValueError, match=r"one label for each row.*MultiOutputClassifier"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="scoring needs one label"):
+        st.StoppedClassifierCV(scoring="accuracy").fit(X, X > 0)
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "temperature"])
+def test_labels_that_a_row_has_together_are_fitted_as_in_ridge_classifiers(rng, calibration):
+    X = rng.standard_normal((150, 4))
+    Y = (X[:, :3] + rng.standard_normal((150, 3)) > [0, 0.5, 1]).astype(int)
+    weights = rng.integers(1, 3, 150)
+    theirs = RidgeClassifier(20.0, class_weight="balanced").fit(X, Y, weights)
+    total = (weights * compute_sample_weight("balanced", Y)).sum()
+    options = {"class_weight": "balanced", "calibration": calibration}
+    model = st.StoppedClassifier("ridge", total / 20.0, **options).fit(X, Y, weights)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.regressor_.predict(X), theirs.decision_function(X), rtol=1e-8)
+    found = model.predict(X)
+    assert found.shape == (150, 3)
+    np.testing.assert_array_equal(found, model.decision_function(X) > 0)
+    chances = model.predict_proba(X)
+    # one curve for the decision values of all labels
+    order = np.argsort(model.decision_function(X), axis=None)
+    assert (np.diff(chances.reshape(-1)[order]) >= 0).all()
+    np.testing.assert_array_equal((chances > 0.5)[chances != 0.5], found[chances != 0.5])
+    plain = st.StoppedClassifierCV(rule=st.HoldOut(X[100:], Y[100:]), calibration=calibration)
+    errors = plain.fit(X[:100], Y[:100]).errors_
+    one = st.StoppedRegressorCV(rule=st.HoldOut(X[100:], 2.0 * Y[100:] - 1))
+    np.testing.assert_allclose(errors, one.fit(X[:100], 2.0 * Y[:100] - 1).errors_)
+    chosen = st.StoppedClassifierCV(cv=4, calibration=calibration).fit(X, Y)
+    assert chosen.predict_proba(X).mean() == pytest.approx(Y.mean(), abs=0.03)
+    assert chosen.score(X, Y) > 0.2  # all labels of a row must be right
+    assert "class 2" in str(chosen.summary())
+    with pytest.raises(ValueError, match="several labels for a row cannot be saved"):
+        st.save(chosen, "model.json")

@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import OneHotEncoder
@@ -220,6 +221,32 @@ def test_errors_at_given_stops_are_exact_with_weights_too(name, targets):
     np.testing.assert_allclose(model.errors_, curve.errors, rtol=SAME_ERROR)
     pooled = curve.errors.reshape(len(stops), -1).mean(axis=1)
     assert pooled[list(stops).index(model.stop_)] == pytest.approx(pooled.min(), rel=1e-9)
+
+
+@pytest.mark.parametrize("targets", [3, 40])
+@pytest.mark.parametrize("penalty", [None, "differences"])
+def test_targets_that_share_a_stop_have_its_mean_error(targets, penalty):
+    """More targets than directions are searched as few; the errors are those of all of them."""
+    data = problem(7, weighted=True)
+    noise = np.random.default_rng(7).normal(size=(data.n, targets))
+    Y = (data.y[:, None] + data.y.std() * noise) * np.geomspace(1e-2, 1e2, targets)
+    L = st.Differences(2) if penalty else None
+    for method in ["ridge", "nesterov-flow", "auto"]:
+        model = st.StoppedRegressorCV(method, penalty_matrix=L)
+        model.fit(data.X, Y, data.sample_weight)
+        stops = np.unique(np.append(model.stops_[1::9], model.stop_))
+        options = data.options | {"penalty_matrix": L}
+        curve = st.leave_one_out(data.X, Y, model.method_, stops, **options)
+        at = np.searchsorted(model.stops_, stops)
+        expected = curve.errors.mean(axis=1)
+        # the curve has the mean scale of unequal weights; the chosen stop has that of every row
+        exact = stops == model.stop_
+        np.testing.assert_allclose(model.errors_[at][exact], expected[exact], rtol=1e-9)
+        rtol = 1e-8 if data.sample_weight is None else 0.01
+        np.testing.assert_allclose(model.errors_[at], expected, rtol=rtol)
+        residuals = st.left_out_residuals(data.X, Y, model.method_, model.stop_, **options)
+        size = np.abs(residuals).max(axis=0)
+        assert np.abs((model.left_out_residuals_ - residuals) / size).max() < 1e-9
 
 
 def test_every_target_has_the_residuals_of_its_own_stop():
@@ -460,3 +487,13 @@ def test_columns_of_very_different_spread_are_fitted_or_named(ratio):
             assert "column" in str(warning)  # noqa: PT017 - naming a column is as good as a fit
             continue
         assert model.score(X, y) > 0.9, f"draw {seed}"
+
+
+@pytest.mark.parametrize("ratio", [1e14, 1e18])
+def test_a_column_that_is_lost_beside_a_large_one_is_named(ratio, rng):
+    frame = pd.DataFrame({"time": ratio * rng.normal(size=200), "x": rng.normal(size=200)})
+    response = frame["x"] + 0.3 * rng.normal(size=200)
+    with pytest.warns(st.StopWarning, match="Column 1 of X is too small .* rescale the columns"):
+        st.StoppedRegressorCV().fit(frame, response)
+    scaled = st.StoppedRegressorCV(penalty_matrix="standardise").fit(frame, response)
+    assert scaled.score(frame, response) > 0.8

@@ -147,7 +147,7 @@ def test_the_lowest_point_between_stops_is_exact_for_parabolas(center):
             return np.minimum((np.log(points) - np.log(center)) ** 2, 1e3) + 5 + owner
 
     columns = np.stack([heights(stops, 0), heights(stops, 1)], axis=1)
-    found, least = lowest_between(heights, stops, columns, whole=False)
+    found, least = lowest_between(heights, stops[:, None], columns, whole=False)
     np.testing.assert_allclose(found, center, rtol=1e-9)
     np.testing.assert_allclose(least, [5, 6])
 
@@ -158,7 +158,7 @@ def test_the_lowest_whole_stop_is_found():
     def heights(points, owner):
         return (points - 12_345.0) ** 2 + 1.0 + 0 * owner
 
-    found, least = lowest_between(heights, stops, heights(stops, 0)[:, None], whole=True)
+    found, least = lowest_between(heights, stops[:, None], heights(stops, 0)[:, None], whole=True)
     assert found[0] == 12_345
     assert least[0] == 1
 

@@ -124,6 +124,11 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     """Return arrays of one device and a floating type; y may be anything that can be converted."""
     xp = array_namespace(X)
     floats = (xp.float32, xp.float64)
+    if str(X.device).startswith("mps"):
+        raise ValueError(
+            f"X is on {X.device}, which has no double precision: give X.cpu(), whose memory is "
+            "the same."
+        )
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be an array of shape (n, p), not empty; got {tuple(X.shape)}.")
     whole = xp.isdtype(X.dtype, ("bool", "integral"))
@@ -132,10 +137,10 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(
             f"X must be a dense tensor of float32, float64 or integers; got {layout} {X.dtype}."
         )
-    y = y if is_device_array(y) else like(X, np.asarray(y))
     X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
-    if y.device != X.device:
-        raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
+    # everything follows X: a response that is elsewhere is moved
+    if not is_device_array(y) or y.device != X.device:
+        y = like(X, on_host(y))
     check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
     y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
