@@ -21,7 +21,7 @@ from stoptime.show import plots
 
 X, y = load_diabetes(return_X_y=True)
 rule = st.LeaveOneOut(standard_errors=True)
-model = st.StoppedRegressorCV("nesterov-flow", rule=rule).fit(X, y)
+model = st.StoppedRegressorCV("accelerated-flow", rule=rule).fit(X, y)
 figure, ax = plots.new_figure(figsize=(8, 4.2))
 model.plot(ax=ax)
 ax.set(
@@ -37,8 +37,8 @@ print(model.choice_.message)
 # earliest stop whose error is within one standard error of the minimum. The coefficients there are
 # smaller.
 
-early = st.StoppedRegressorCV("nesterov-flow", rule=st.OneStandardError(rule)).fit(X, y)
-path = st.path(X, y, "nesterov-flow", np.geomspace(3, 3000, 400))
+early = st.StoppedRegressorCV("accelerated-flow", rule=st.OneStandardError(rule)).fit(X, y)
+path = st.path(X, y, "accelerated-flow", np.geomspace(3, 3000, 400))
 figure, ax = plots.new_figure(figsize=(8, 4.2))
 path.plot(ax=ax)
 ax.set(
@@ -60,7 +60,7 @@ for fit, name in ((early, "1 SE"), (model, "smallest error")):
 # list, ridge, gradient flow and critically damped flow are compared.
 
 several = st.StoppedRegressorCV(
-    ["ridge", "gradient-flow", "nesterov-flow", st.AcceleratedFlow(5)]
+    ["ridge", "gradient-flow", "accelerated-flow", st.AcceleratedFlow(5)]
 ).fit(X, y)
 print(f"{several.method_} at {several.stop_:.0f}: error {several.choice_.error:.0f}")
 

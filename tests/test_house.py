@@ -18,8 +18,6 @@ from stoptime.methods.recurrence import Iteration  # noqa: E402
 MODULES_OF_A_FIT = 33  # the aim is 22
 LEAST_COMMENTS = 0.03  # of all lines
 LATER_TYPES = {
-    "spectrum.data": {"paths"},
-    "spectrum.streams": {"paths"},
     "stopping.grid": {"stopping.problem"},
     "stopping.rule": {"stopping.problem"},
 }

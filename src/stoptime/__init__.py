@@ -1,4 +1,4 @@
-"""Least squares fitted by momentum with early stopping: its effect, and when to stop."""
+"""Models regularised by stopping early, tuned by exact leave-one-out error."""
 
 import ast
 from importlib import import_module

@@ -141,8 +141,7 @@ def test_ridge_is_its_own_oracle_on_every_spectrum():
     [
         (st.GradientFlow(), {"stop": 1.0}, "give none"),
         (st.GradientFlow(), {"condition_number": 3.0}, "HeavyBallFlow only"),
-        (st.Nesterov(), {}, "needs a step"),
-        (st.Nesterov(), {"largest_step": 0.1}, "give none"),
+        (st.Nesterov(), {}, "depends on its step"),
         (st.HeavyBallFlow(), {}, "condition_number"),
         (st.AcceleratedFlow(1.5), {}, "infinite"),
     ],
@@ -154,7 +153,7 @@ def test_senseless_questions(method, options, message):
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [(st.HeavyBallFlow(), {"condition_number": 2001.0}), (st.GradientDescent(1e-4), {})],
+    [(st.HeavyBallFlow(), {"condition_number": 2001.0}), (st.GradientDescent(1e-5), {})],
 )
 def test_proofs_that_would_take_too_long_are_refused(method, options):
     with pytest.raises(bounds.WorkLimitError, match="too long"):

@@ -35,6 +35,9 @@ def fitted():
         (st.StoppedLogisticRegression(stop=5), LABELS),
         (st.StoppedLogisticRegressionCV(), THREE),
         (st.BandedRegressorCV({"first": [0], "rest": [1, 2, 3]}, n_draws=1, n_starts=1), y),
+        (st.StoppedKernelRegressorCV(kernel="rbf"), y),
+        (st.StoppedKernelRegressorCV("ridge", kernel="rbf", n_landmarks=20), y),
+        (st.StoppedKernelClassifierCV("ridge"), LABELS),
     ]
 
 
@@ -151,7 +154,8 @@ def test_models_survive_skops(pair):
     pipeline.fit(frame, response)
     data = skops.dumps(pipeline)
     unknown = skops.get_untrusted_types(data=data)
-    assert all(one.startswith(("stoptime.", "numpy.", "pandas.")) for one in unknown), unknown
+    known = ("stoptime.", "numpy.", "pandas.", "scipy.")
+    assert [one for one in unknown if not one.startswith(known)] == []
     loaded = skops.loads(data, trusted=unknown)
     np.testing.assert_array_equal(loaded.predict(frame), pipeline.predict(frame))
     if hasattr(model, "predict_interval"):

@@ -89,3 +89,24 @@ def test_models_without_standard_errors_say_so(rng):
         st.StoppedRegressor("conjugate-gradient", 2).fit(X, y).summary()
     with pytest.raises(TypeError, match="A kernel has no coefficients of columns"):
         st.StoppedKernelRegressor("ridge", 1.0).fit(X, y).summary()
+
+
+def test_summaries_are_refused_where_the_training_rows_were_changed(rng):
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    model = st.StoppedRegressorCV().fit(X, y)
+    model.summary()
+    X *= 2
+    with pytest.raises(ValueError, match="changed after fit"):
+        model.summary()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_classes_and_targets_are_named(rng, count):
+    X = rng.normal(size=(60, 3))
+    labels = np.array(["low", "mid", "top"])[rng.integers(0, count, 60)]
+    table = st.StoppedClassifierCV().fit(X, labels).summary()
+    names = ["class mid"] if count == 2 else ["class low", "class mid", "class top"]
+    assert table.targets == names
+    assert all(name in repr(table) for name in names)
+    both = st.StoppedRegressorCV().fit(X, X[:, :2]).summary()
+    assert both.targets == ["target 0", "target 1"]

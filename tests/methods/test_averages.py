@@ -1,12 +1,8 @@
 """Weight decay and averages: plain loops, 50 digits, leave-one-out, data of every kind."""
 
-import copy
-import pickle
-
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import stoptime as st
@@ -130,34 +126,22 @@ def test_averages_are_those_of_the_filters(method, kind):
     np.testing.assert_allclose(one.shrinkage(S, 40), other.shrinkage(S, 40), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_averages_against_fifty_digits(kind):
-    method = Averaged(GradientDescent(1.0), kind, decay=0.75)
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_averages_of_the_flow_against_fifty_digits(kind):
+    flow = Averaged(st.GradientFlow(), kind)
     with mp.workdps(50):
-        for s in (1e-12, 1e-6, 1e-3, 0.3, 0.999):
-            exact = [(1 - (1 - mp.mpf(s)) ** k) / mp.mpf(s) for k in range(101)]
-            exact = averaged(exact, kind, mp.mpf(0.75))
-            for k in (1, 2, 31, 100):
-                assert abs(float(method.gain(s, k)) / exact[k] - 1) < 1e-13
-        if kind == "exponential":
-            return
-        flow = Averaged(st.GradientFlow(), kind)
         for s, t in ((1e-12, 1e-3), (1e-12, 1e4), (1e-3, 30.0), (0.4, 0.7), (2.0, 1e4)):
             low, high, x = mp.mpf(t / 2 if kind == "tail" else 0), mp.mpf(t), mp.mpf(s)
             g = (mp.exp(-low * x) - mp.exp(-high * x)) / ((high - low) * x)
             assert abs(float(flow.gain(s, t)) / ((1 - g) / x) - 1) < 1e-13
             assert abs(float(flow.shrinkage(s, t)) - g) < 1e-14
-        np.testing.assert_allclose(flow.largest_gain([2.0]), 1.5 if kind == "tail" else 1.0)
-        assert flow == AveragedFlow(kind)
-        assert flow.is_tuned
+    np.testing.assert_allclose(flow.largest_gain([2.0]), 1.5 if kind == "tail" else 1.0)
+    assert flow == AveragedFlow(kind)
+    assert flow.is_tuned
 
 
 @pytest.mark.parametrize("method", USED, ids=lambda one: repr(one)[:70])
 def test_combinations_are_methods(method):
-    assert method == copy.deepcopy(method) == pickle.loads(pickle.dumps(method))
-    assert hash(method) == hash(copy.copy(method))
-    # names of the package are imported when they are first used, so vars(st) may lack them
-    assert eval(repr(method), {name: getattr(st, name) for name in st.__all__}) == method
     X, y = make_data(40, 4)
     model = clone(st.StoppedRegressorCV(method)).fit(X, y)
     assert model.method_ == method.tuned_to(st.decompose(X, y).eigenvalues)
@@ -168,26 +152,6 @@ def test_combinations_are_methods(method):
     curve = st.risk(model.method_, [0, 3], eigenvalues=S, signal=S, noise=1.0, n_samples=9)
     g, gain = model.method_.shrinkage(S, 3), model.method_.gain(S, 3)
     assert curve.total[1] == pytest.approx(np.sum(g**2 * S**2) + np.sum(S * gain**2) / 9)
-
-
-@pytest.mark.parametrize("method", USED[:4], ids=lambda one: repr(one)[:70])
-def test_combinations_on_data_of_every_kind(method):
-    X, y = make_data(40, 6)
-    X = X - 1
-    X[np.abs(X) < 0.2] = 0
-    stops = [0, 1, 30, np.inf]
-    dense = st.path(X, y, method, stops).coef
-    np.testing.assert_allclose(st.path(csr_array(X), y, method, stops).coef, dense, atol=1e-11)
-    targets = np.column_stack([y] * 17) * np.arange(1, 18)
-    together = st.leave_one_out(X, targets, method, stops).errors
-    alone = st.leave_one_out(X, y, method, stops).errors
-    np.testing.assert_allclose(together / np.arange(1, 18) ** 2, alone[:, None] + 0 * together)
-    twice = np.append(np.arange(40), np.arange(5))
-    weights = np.where(np.arange(40) < 5, 2.0, 1.0)
-    repeated = st.path(X[twice], y[twice], method, stops).coef
-    weighted = st.StoppedRegressor(method, stop=30).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(weighted.coef_, repeated[2], rtol=1e-10)
-    assert st.StoppedRegressorCV(method).fit(np.ones((9, 2)), np.arange(9.0)).stop_ == 0
 
 
 def test_plans_with_decay():

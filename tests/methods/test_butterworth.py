@@ -12,8 +12,7 @@ def data(rng, n=25, p=7):
 
 
 @pytest.mark.parametrize("order", [1, 3, 4])
-def test_leave_one_out_is_the_mixture_of_complex_ridges(order, rng):
-    """Three routes: refits without each row, the ridges of the filter, and the library."""
+def test_leave_one_out_is_that_of_refits(order, rng):
     X, y = data(rng)
     n = len(y)
     stops = np.array([0.3, 3.0, 40.0])
@@ -23,15 +22,6 @@ def test_leave_one_out_is_the_mixture_of_complex_ridges(order, rng):
         kept = np.arange(n) != i
         path = st.path(X[kept], y[kept], method, stops, fit_intercept=False)
         refitted[:, i] = y[i] - path.predict(X[[i]])[:, 0]
-    # A fit to n - 1 rows divides by n - 1, so in terms of X'X/n its penalty is smaller.
-    penalties, weights = method.ridges(stops)
-    found = np.zeros((3, n))
-    for k, stop in np.ndindex(penalties.shape):
-        gram = X.T @ X + (n - 1) * penalties[k, stop] * np.eye(X.shape[1])
-        hat = X @ np.linalg.solve(gram, X.T)
-        left_out = (y - hat @ y) / (1 - np.diag(hat))
-        found[stop] += (weights[k, stop] * left_out).real
-    np.testing.assert_allclose(found, refitted, rtol=1e-9, atol=1e-11)
     curve = st.leave_one_out(X, y, method, stops, fit_intercept=False)
     np.testing.assert_allclose(curve.errors, np.mean(refitted**2, axis=1), rtol=1e-9)
 
@@ -41,8 +31,8 @@ def test_calibration_against_ridge(order, inflation):
     found = st.calibrate(st.Butterworth(order))
     assert found.inflation == pytest.approx(inflation, abs=1e-9)
     # no other stop of a fine grid is better
-    x = np.geomspace(1e-4, 1e4, 4001)[:, None]
-    stops = np.geomspace(0.1, 10, 2001)
+    x = np.geomspace(1e-4, 1e4, 2001)[:, None]
+    stops = np.geomspace(0.1, 10, 801)
     g = st.Butterworth(order).shrinkage(x, stops)
     ratios = (1 + x) * (g**2 + (1 - g) ** 2 / x)
     assert ratios.max(axis=0).min() == pytest.approx(found.inflation, rel=2e-3)

@@ -1,17 +1,21 @@
 """What methods claim about themselves, checked numerically, and methods that claim nothing."""
 
+import copy
+import json
+import pickle
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import stoptime as st
-from iteration_cases import make_data
+from iteration_cases import AUTO, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.base import as_filter
 from stoptime.methods.recurrence import Coefficients
-from stoptime.methods.registry import ALL_METHODS
+from stoptime.methods.registry import ALL_METHODS, as_content, from_content
 from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.calibration import largest_possible
 from stoptime.theory.search import risk_ratio, stop_with_gain
@@ -40,6 +44,9 @@ MORE = [
     HeavyBall(Cosine(0.3, 40, end=1.0), Linear(0.9, 40, end=0.8)),
     Nesterov(Constant(1.0, warmup=7)),
     st.Decayed(Nesterov(1.0), 0.1),
+    st.Decayed(HeavyBall(0.3, 0.9), 0.05, decoupled=True),
+    st.Decayed(st.Averaged(GradientDescent(1.0)), 0.05),
+    st.VanishingDecay(Nesterov(1.0)),
     st.Averaged(HeavyBall(1.0, 0.9), "tail"),
     st.Averaged(GradientDescent(1.0), "exponential", 0.9),
     st.OptimalIteration(1.0, penalty=0.1),
@@ -95,6 +102,19 @@ def test_what_is_true_of_every_method(method):
             method.shrinkage(0.5, 1e11)
     else:
         assert method.shrinkage(0.5, 1e11) == pytest.approx(0, abs=1e-10)
+
+
+@pytest.mark.parametrize("method", [*TUNED, *AUTO, *MORE], ids=str)
+def test_a_method_is_a_value_that_can_be_printed_pickled_and_written(method):
+    assert method == copy.deepcopy(method) == pickle.loads(pickle.dumps(method))
+    assert hash(method) == hash(copy.copy(method)) == hash(clone(method))
+    assert from_content(json.loads(json.dumps(as_content(method)))) == method
+    # names of the package are imported when they are first used, so vars(st) may lack them
+    known = {name: getattr(st, name) for name in st.__all__} | vars(st.schedules)
+    again = eval(repr(method), known)
+    assert again == (st.SpectralCutoff() if method.name == "spectral-cutoff" else method)
+    with pytest.raises(AttributeError):
+        method.name = "another"
 
 
 REACHES = (1e4, 1e8)

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import stoptime as st
-from left_out.cases import problem
+from contract import case
 from stoptime.support.wording import method_in_words
 from stoptime.theory.search import risk_ratio
 
@@ -26,8 +26,8 @@ def components(X, y, k, new):
 
 @pytest.fixture(params=["tall", "wide", "rank deficient"])
 def data(request):
-    X, y, _ = problem(request.param)
-    return X, y, st.decompose(X, y).rank
+    found = case(request.param)
+    return found.X, found.y, found.spectrum.rank
 
 
 def test_the_path_is_principal_component_regression(data):

@@ -1,6 +1,5 @@
 """The iterations: closed forms, 50 digits, raw data, stability, automatic steps, their flows."""
 
-import pickle
 import tracemalloc
 
 import mpmath as mp
@@ -12,12 +11,11 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import stoptime as st
-from iteration_cases import AUTO, CONCRETE, each, each_auto, make_data
+from iteration_cases import CONCRETE, each, each_auto, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod, OptimalIteration
 from stoptime.methods import recurrence
 from stoptime.methods.recurrence import filtered, tuned_without_rows
 from stoptime.methods.schedules import Constant, Cosine, Linear, Listed, OneCycle
-from stoptime.theory.search import closer_stops
 
 STEPS = Cosine(0.3, 400, warmup=10)
 MOMENTA = OneCycle(0.85, 400, start=0.95, end=0.95)
@@ -388,13 +386,17 @@ def test_bad_parameters_are_refused(make, message):
         make()
 
 
-def test_iterations_are_values_and_closer_stops_are_whole():
-    for method in [*CONCRETE, *AUTO]:
-        assert pickle.loads(pickle.dumps(method)) == method
-        assert eval(repr(method), {type(method).__name__: type(method)}) == method
-    np.testing.assert_array_equal(
-        closer_stops(np.arange(0.0, 17, 3), np.array([3])), [7, 8, 10, 11]
-    )
-    found = closer_stops(np.array([0.0, 1000.0, 5000.0]), np.array([1]), most=10)
-    assert len(found) == 8
-    assert np.all(found == np.round(found))
+@each_auto
+def test_path_gcv_is_exact_where_all_rows_are_alike(method):
+    X = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 3, float)
+    y = np.random.default_rng(1).normal(size=12)
+    stops = [0, 1, 2, 5, 30, np.inf]
+    expected = st.leave_one_out(X, y, method, stops).errors
+    np.testing.assert_allclose(st.path_gcv(st.decompose(X, y), method, stops), expected, rtol=1e-9)
+
+
+def test_leave_one_out_refuses_steps_that_diverge_without_a_row():
+    X, y = make_data(12, 4)
+    step = 1.95 / st.decompose(X, y).eigenvalues[-1]
+    with pytest.raises(ValueError, match="diverges"):
+        st.leave_one_out(X, y, st.GradientDescent(step), [3])

@@ -1,11 +1,8 @@
 """The filters: 50-digit references, equations of motion, invariants, limits, bad arguments."""
 
-import pickle
-
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, strategies
 from scipy.integrate import solve_ivp
 
 import stoptime as st
@@ -24,7 +21,6 @@ CONCRETE = [
     *(st.Butterworth(order) for order in (4, 1, 7)),
 ]
 each_method = pytest.mark.parametrize("method", CONCRETE, ids=str)
-moderate = strategies.floats(1e-6, 1e6)
 
 
 @pytest.mark.parametrize("name", st.METHODS | st.ITERATIONS)
@@ -66,13 +62,16 @@ def test_the_filter_of_conjugate_gradients_is_that_of_its_iterates():
 
 
 @each_method
-@given(s=moderate, t=moderate)
-def test_gain_times_eigenvalue_plus_shrinkage_is_one(method, s, t):
+def test_gain_and_shrinkage_belong_together_and_follow_the_scaling_law(method, rng):
+    s, t = np.exp(rng.uniform(np.log(1e-6), np.log(1e6), (2, 4000)))
     g, gain = method.shrinkage(s, t), method.gain(s, t)
     tolerance = 1e-12 + 8 * EPS * t * np.sqrt(s)
-    assert abs(gain * s + g - 1) <= tolerance
-    assert abs(g) <= 1 + tolerance
-    assert gain >= 0
+    assert np.all(np.abs(gain * s + g - 1) <= tolerance)
+    assert np.all(np.abs(g) <= 1 + tolerance)
+    assert np.all(gain >= 0)
+    later = t * 0.3 ** (1 / method.time_power)
+    scaled = method.in_units_of(0.3).shrinkage(s / 0.3, later)
+    assert np.all(np.abs(g - scaled) <= 1e-11 + 20 * EPS * t * np.sqrt(s))
 
 
 @each_method
@@ -159,15 +158,6 @@ def test_gain_solves_the_equation_of_motion(method, s):
     options = {"t_eval": t, "method": "DOP853", "rtol": 1e-12, "atol": 1e-14}
     solution = solve_ivp(motion(method, s), (start, 12), first, **options)
     np.testing.assert_allclose(method.gain(s, t), solution.y[0], rtol=1e-8)
-
-
-@each_method
-@given(s=strategies.floats(1e-3, 1e3), t=strategies.floats(1e-3, 1e2))
-def test_scaling_law_in_time(method, s, t):
-    later = t * 0.3 ** (1 / method.time_power)
-    tolerance = 1e-11 + 20 * EPS * t * np.sqrt(s)
-    found = method.in_units_of(0.3).shrinkage(s / 0.3, later)
-    assert abs(method.shrinkage(s, t) - found) <= tolerance
 
 
 def test_limits_of_the_parameters():
@@ -306,9 +296,3 @@ def test_names_and_values():
     for unknown, message in (("nestrov-flow", 'did you mean "nesterov-flow"'), (3, "method 3")):
         with pytest.raises(ValueError, match=message):
             st.get_method(unknown)
-    for method in CONCRETE:
-        assert pickle.loads(pickle.dumps(method)) == method
-        assert hash(method) == hash(pickle.loads(pickle.dumps(method)))
-        assert eval(repr(method), {type(method).__name__: type(method)}) == method
-    with pytest.raises(AttributeError):
-        flow.friction = 4

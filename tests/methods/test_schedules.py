@@ -106,30 +106,14 @@ def test_everything_works_with_a_schedule():
     )
 
 
-def test_simulated_risk_of_a_scheduled_run():
-    rng = np.random.default_rng(0)
-    X, _ = make_data(40, 4)
-    steps = Cosine(0.3, 400, warmup=10)
-    beta, method = np.array([1.0, -1.0, 0.5, 0.0]), st.HeavyBall(steps, 0.8)
-    values, vectors = np.linalg.eigh(X.T @ X / 40)
-    known = {"eigenvalues": values, "signal": vectors.T @ beta, "noise": 0.25, "n_samples": 40}
-    told = st.risk(method.in_units_of(0.2), [25], **known)
-    Y = (X @ beta)[:, None] + 0.5 * rng.standard_normal((40, 400))
-    b = v = np.zeros((4, 400))
-    for j in range(1, 26):
-        v = 0.8 * v + X.T @ (Y - X @ b) / 40
-        b = b + 0.2 * steps(j) * v
-    losses = np.sum((b - beta[:, None]) ** 2, axis=0)
-    assert abs(losses.mean() - told.total[0]) < 4 * losses.std() / np.sqrt(400)
-
-
 def test_models_are_saved_with_their_schedules(tmp_path):
     X, y = make_data(30, 3)
     sgd = st.SGD(Cosine(0.4, 80, warmup=5), 0.9, nesterov=True)
     averaged = st.Averaged(st.GradientDescent(Listed((0.3, 0.1))), "tail")
-    for method in (st.Decayed(sgd, 0.01), averaged, st.OptimalIteration(0.1, penalty=0.1)):
-        st.save(st.StoppedRegressor(method, stop=9).fit(X, y), tmp_path / "model.json")
-        assert st.load(tmp_path / "model.json").method == method
+    for method in (st.Decayed(sgd, 0.01), averaged, st.SpectralCutoff()):
+        fitted = st.StoppedRegressor(method, stop=2).fit(X, y)
+        st.save(fitted, tmp_path / "model.json")
+        assert st.load(tmp_path / "model.json").method == fitted.method_
     model = st.StoppedRegressor(st.GradientDescent(lambda k: 0.1 / k), stop=9).fit(X, y)
     with pytest.raises(ValueError, match=r"cannot be saved: it is a function. Take Listed"):
         st.save(model, tmp_path / "model.json")

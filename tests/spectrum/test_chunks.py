@@ -74,22 +74,6 @@ def test_weights_groups_and_many_targets(table, weights):
     np.testing.assert_array_equal(model.stop_, peer.stop_)
 
 
-@pytest.mark.parametrize(
-    "rule", ["path-gcv", "sure", "discrepancy", "plug-in", "one-standard-error", "hold-out"]
-)
-def test_rules_from_one_pass(table, rule):
-    X, y = table
-    if rule == "hold-out":
-        rule = st.HoldOut(X[:50], y[:50])
-    if rule == "one-standard-error":
-        rule = st.OneStandardError(st.CrossValidation(4))
-    model, peer = (
-        st.StoppedRegressorCV(rule=rule).fit(*args) for args in ((Chunks.of(X, y, rows=90),), table)
-    )
-    assert model.stop_ == pytest.approx(peer.stop_, rel=1e-6)
-    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-6)
-
-
 @pytest.mark.parametrize("rule", ["loo", "one-standard-error"])
 def test_leave_one_out_is_refused_before_any_row_is_read(rule):
     def read():

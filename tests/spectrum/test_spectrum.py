@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoptime import decompose, leave_one_out, path, plan
@@ -90,6 +90,7 @@ def test_any_rank_gives_minimum_norm_least_squares_at_the_end(n, p, rank, seed, 
     np.testing.assert_allclose(end.coef[0], expected, atol=1e-8)
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), shift=st.floats(-5, 5))
 def test_path_turns_with_the_columns_and_ignores_shifts(seed, shift):
     rng = np.random.default_rng(seed)

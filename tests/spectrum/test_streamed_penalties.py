@@ -33,24 +33,6 @@ def data(n=200, *, targets=2, seed=0):
     return X, y, rng.uniform(0.5, 2, n)
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("kind", PENALTIES)
-def test_paths_are_those_of_rows_in_memory(kind, intercept):
-    X, y, weights = data()
-    options = {"fit_intercept": intercept, "penalty_matrix": PENALTIES[kind]}
-    for columns in (y, y[:, 0]):
-        rows = st.decompose(X, columns, weights, **options)
-        stream = st.decompose(st.Chunks.of(X, columns, weights, rows=37), **options)
-        assert stream.n_unpenalised == rows.n_unpenalised
-        np.testing.assert_allclose(stream.target_power, rows.target_power, rtol=1e-11)
-        for method in METHODS:
-            first, second = (st.path(one, method, STOPS) for one in (rows, stream))
-            np.testing.assert_allclose(second.coef, first.coef, rtol=0, atol=1e-11)
-            np.testing.assert_allclose(second.intercept, first.intercept, rtol=0, atol=1e-10)
-            freedom = first.degrees_of_freedom
-            np.testing.assert_allclose(second.degrees_of_freedom, freedom, rtol=1e-7)
-
-
 @pytest.mark.parametrize("kind", ["differences", "free columns", "standardise"])
 def test_folds_are_those_of_rows_in_memory(kind):
     X, y, _ = data()

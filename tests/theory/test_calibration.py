@@ -6,7 +6,7 @@ import pytest
 import stoptime as st
 from iteration_cases import each_auto
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.theory.calibration import calibrate_to, guarantee
+from stoptime.theory.calibration import calibrate_to
 from stoptime.theory.search import distance_ratio, out_of_phase, risk_ratio
 
 # inflation and stop of the optimally tuned flow against the best ridge, by friction
@@ -209,22 +209,25 @@ def test_many_iterations_are_calibrated_like_their_flow():
         (NuMethod(step=1.0, nu=0.5), None, 3e-8),
         (HeavyBall(), [1e-6, 1.0], 1e-6),
         (HeavyBall(step=1.0, momentum=0.9), None, 1e-5),
+        (Nesterov(step=1.0), None, 7e-9),
     ],
     ids=repr,
 )
-def test_the_guarantee_of_a_late_iteration_is_not_below_that_of_its_loop(
-    method, eigenvalues, penalty
-):
+def test_the_numbers_of_a_late_iteration_are_those_of_its_loop(method, eigenvalues, penalty):
     found = calibrate_to(method, penalty, eigenvalues=eigenvalues)
     tuned = method if eigenvalues is None else method.tuned_to(eigenvalues)
     low = 0.0 if eigenvalues is None else eigenvalues[0] / penalty
     scaled = tuned.in_units_of(penalty)
-    exact = guarantee(scaled, found.stop, low, 1 / penalty)
+    phases = np.linspace(np.sqrt(low), penalty**-0.5, 4000)
+    x = np.union1d(np.geomspace(max(low, 1e-4), 1 / penalty, 2000), phases**2)
+    exact = [ratio(scaled, x, found.stop).max() for ratio in (risk_ratio, distance_ratio)]
     assert found.stop > 4000
-    assert exact.inflation <= found.inflation <= 1.001 * exact.inflation
-    assert exact.parameter_error <= found.parameter_error <= 1.001 * exact.parameter_error
+    shares = np.array([found.inflation, found.parameter_error]) / exact
+    # beyond the horizon, where they are those of the flow, the last one is an estimate
+    least = 1 - 1e-9 if found.stop <= tuned.horizon else 1 - 1e-3
+    assert np.all((least <= shares) & (shares <= 1.003))
     if not tuned.universal_guarantee:
-        # the caps that take the place of a loop beyond the longest search
+        # the estimates that take the place of a loop beyond the horizon
         risk, distance = out_of_phase(scaled, found.stop, low, 1 / penalty)
-        assert exact.inflation <= max(risk, 1.001 * exact.inflation) <= 1.2 * exact.inflation
-        assert distance <= 4 * exact.parameter_error
+        assert found.inflation <= max(risk, 1.001 * found.inflation) <= 1.2 * found.inflation
+        assert distance <= 4 * found.parameter_error

@@ -57,6 +57,9 @@ def test_no_noise_runs_to_least_squares(rng):
     model = st.StoppedRegressor().fit(X, X @ np.ones(4))
     np.testing.assert_allclose(model.coef_, 1, rtol=1e-6)
     assert st.estimate_oracle(spec).penalty < 1e-12
+    for name in ("gradient-descent", "nesterov", "nu-method"):
+        model = st.StoppedRegressor(name).fit(X, X @ np.arange(4))
+        np.testing.assert_allclose(model.coef_, np.arange(4), atol=1e-6)
 
 
 @pytest.mark.parametrize("case", ["zero y", "constant X", "one row"])

@@ -25,7 +25,7 @@ from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, like, on_host, pairs
+from stoptime.support.arrays import Floats, array_namespace, like, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.support.labels import classes_of
 
@@ -124,7 +124,9 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
                 place = place.reshape(-1)
             # a temperature for two classes is one slope for a column of each, and no offset
             scaled = self.calibration == "temperature" and values.ndim == 1
-            columns = pairs(0 * values, values) if scaled else values
+            columns = values
+            if scaled:
+                columns = array_namespace(values).stack([0 * values, values], axis=-1)
             self.slope_, self._shift = probabilities.calibrated(columns, place, weights)
             if self.calibration == "isotonic":
                 values = np.asarray(on_host(values), np.float64)

@@ -46,7 +46,7 @@ from stoptime.spectrum.radial import ORDERS, Columns, linear
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
-from stoptime.stopping.comparison import Search
+from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
@@ -113,6 +113,17 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _factors(self) -> Any:
         return self.dual_coef_
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the data hold a method of this estimator: skops cannot follow such a circle
+        state = super().__getstate__()
+        searched = state.get("_searched")
+        return state if searched is None else state | {"_searched": _with_values(searched, None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "_searched"):
+            self._searched = _with_values(self._searched, self._matrix)
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         options = self._options
@@ -251,6 +262,13 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     def _with_kernel(self, data: Any) -> Any:
         """Return data with the kernel that was chosen."""
         return data.with_kernel(self._features.kernel, self._features.landmarks)
+
+
+def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:
+    """Return a search whose data compute the kernel of new rows by this function."""
+    if not isinstance(searched.data, KernelData):  # streamed, or too large for a pickle
+        return searched
+    return replace(searched, data=replace(searched.data, values=values))
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):

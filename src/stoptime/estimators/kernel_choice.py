@@ -33,6 +33,7 @@ from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule, StopWarning
 from stoptime.support.arrays import Array, like, on_host, slices
+from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
 
 MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
@@ -70,8 +71,8 @@ class KernelChoice:
         sizes = stages(len(self._known.order))
         if self._more is not None:
             sizes.append(len(self._more))
-        verbose = self.search.verbose
-        chosen = choose_kernel(name, self._known, self._evaluated, sizes, verbose=verbose)
+        with progress_shown(self.search.verbose):
+            chosen = choose_kernel(name, self._known, self._evaluated, sizes)
         if self.splits is None and isinstance(self.search.rule, LeaveOneOut):
             self._warn_of_copies(float(np.mean(chosen.choice.error)))
         return chosen
@@ -127,7 +128,7 @@ class KernelChoice:
         if self.splits is not None and self.rule_of is not None:
             rule = self.rule_of(_restricted(self.splits, own, self.data.shape[0]))
         groups = None if self.groups is None else self.groups[own]
-        return replace(self.search, rule=rule, verbose=False).best(some, groups)
+        return replace(self.search, rule=rule).best(some, groups)
 
     def _to_new_rows(self, kernel: KernelFunction, training: Any, X: Any) -> Any:
         """Return the kernel between new rows and some training rows."""

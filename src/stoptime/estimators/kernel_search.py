@@ -97,15 +97,13 @@ class Chosen(NamedTuple):
     candidates: tuple[KernelCandidate, ...]
 
 
-def choose_kernel(
-    name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], *, verbose: bool
-) -> Chosen:
+def choose_kernel(name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int]) -> Chosen:
     """Return the kernel with the least error, of the named one or of all if it is "auto".
 
     ``sizes`` are the numbers of rows of all comparisons. ``evaluate`` returns the best stop for a
     kernel on some rows, or on those of the last comparison for None.
     """
-    search = _Search(name, known, evaluate, sizes, verbose)
+    search = _Search(name, known, evaluate, sizes)
     search.run()
     for one in search.warned:
         warn_user(str(one.message), one.category)
@@ -119,14 +117,13 @@ class _Search:
     found: tuple[Problem, Choice]
 
     def __init__(
-        self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], verbose: bool
+        self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int]
     ) -> None:
         self.names = list(ORDERS) if name == "auto" else [name]
         self.with_linear = name == "auto"
         self.known = known
         self.evaluate = evaluate
         self.sizes = sizes
-        self.verbose = verbose
         self.medians = {order: known.median(order) for order in {ORDERS[one] for one in self.names}}
         self.powers: dict[Radial | None, int] = {}
         self.candidates: dict[Radial | None, KernelCandidate] = {}
@@ -170,7 +167,7 @@ class _Search:
         for place, size in enumerate(self.sizes, start=1):
             rest = len(self.sizes) - place
             index = np.sort(self.known.order[:size]) if rest else None
-            kernels = progress(left, f"kernels on {size} rows", self.verbose)
+            kernels = progress(left, f"kernels on {size} rows")
             errors = {kernel: self.tried(kernel, index) for kernel in kernels}
             if rest == 1 or len(self.sizes) == 1:
                 self.refine(errors, index, (-1, 1))

@@ -70,6 +70,12 @@ class LeftOut:
         """The largest eigenvalue, or one if there is none."""
         return float(self.rows.eigenvalues.max(initial=0)) or 1.0
 
+    @cached_property
+    def pooled(self) -> LeftOut:
+        """The same for at most rank + 1 targets, whose mean squares over targets are the same."""
+        rows = self.rows.with_few_targets()
+        return self if rows is self.rows else LeftOut(rows)
+
     @property
     def has_looked(self) -> bool:
         """Whether residuals at the stops of a search are known."""

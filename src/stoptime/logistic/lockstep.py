@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.logistic.rows import Places, Rows
-from stoptime.logistic.steps import Steps, with_step
+from stoptime.logistic.steps import Steps
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
@@ -97,7 +97,7 @@ def search(
     """
     automatic = getattr(method, "step", None) == "auto"
     if automatic:
-        method = with_step(method, 1 / rows.curvature() if rows.largest > 0 else 1.0)
+        method = method.with_step(1 / rows.curvature() if rows.largest > 0 else 1.0)
     if not method.is_tuned:
         # an automatic momentum needs the smallest eigenvalue too, without that of no intercept
         size = rows.mean.shape[0] + (rows.constant > 0)
@@ -112,7 +112,7 @@ def search(
         latest = CrossEntropyPlan(method, steps.shown[-1])
         latest.ended = _run(rows, steps, latest, max_iter, score, checked)
         if latest.ended == "curvature":
-            method = with_step(method, max(method.step / 2, 2 / rows.largest))
+            method = method.with_step(max(method.step / 2, 2 / rows.largest))
             continue
         latest.errors = np.array(latest.errors)
         latest.standard_errors = np.array(latest.standard_errors)
@@ -120,7 +120,7 @@ def search(
         fine = latest.iterations > 3 or latest.ended or len(runs) > 3
         if fine or not automatic:
             return min(runs, key=lambda one: one.error) if rows.test_total else latest
-        method = with_step(method, method.step / 3**method.time_power)
+        method = method.with_step(method.step / 3**method.time_power)
 
 
 def _run(

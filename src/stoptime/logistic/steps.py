@@ -77,10 +77,3 @@ class Steps:
         elif self.average is not None:
             self.total = self.total + self.value
             self.shown = self.total / self.k
-
-
-def with_step(method: Any, step: float) -> Any:
-    """Return the method with this step, also inside an average or a decay."""
-    if hasattr(method, "method"):
-        return method.with_params(method=with_step(method.method, step))
-    return method.with_params(step=step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,7 +19,6 @@ from stoptime.methods.recurrence import (
     Recurrence,
     Update,
     iterates,
-    with_penalty,
 )
 from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, instance_of, nonnegative, positive_number
@@ -150,8 +149,10 @@ class Decayed(Wrapped):
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
         if self.decoupled:
             return iterates(self._decoupled, self.epsilon * s, start)
-        run = self.method.run(s + self.weight_decay, start)
-        return with_penalty(run, s, self.weight_decay, start)
+        w = self.weight_decay
+        run = self.method.run(s + w, start)
+        # the gain is the same, and the shrinkage is a mean of that at s + w and one
+        return (np.where(start == 1, (w + s * g) / (s + w), g) for g in run)
 
     @property
     def runs_steps(self) -> bool:
@@ -177,7 +178,7 @@ class Decayed(Wrapped):
             return (self.weight_decay + s * g) / (s + self.weight_decay), gain
         if np.isfinite(self.ends_at):
             return super().limits(s)
-        m, lookahead, weight, stride, direct, share = self._decoupled(MOST_ITERATIONS)
+        m, lookahead, weight, stride, direct, share, _ = self._decoupled(MOST_ITERATIONS)
         x = self.epsilon * s
         # in the end v = weight·gradient/(1 - m), and the step of v balances the decay
         pull = stride * weight + direct * (1 - m)
@@ -227,17 +228,12 @@ class VanishingDecay(Wrapped):
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        x = self.method.epsilon * s
-        value = start + 0 * x
-        move = 0 * value
-        for k in count(1):
-            yield value
-            update = self.method.update(k)  # type: ignore[attr-defined]
-            ahead = value + update.lookahead * move
-            # a coefficient that decays to zero has the gain 0 and the shrinkage 1
-            slope = x * ahead - (1 - start) + self.pull(k) * (ahead - start)
-            move = update.momentum * move - update.weight * slope
-            value = value + update.stride * move - update.direct * slope
+        return iterates(self._decaying, self.epsilon * s, start)
+
+    def _decaying(self, k: int) -> Update:
+        """Return iteration k of the loop with its decay."""
+        update: Update = self.method.update(k)  # type: ignore[attr-defined]
+        return update._replace(pull=self.pull(k))
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end, where the decay has vanished."""

@@ -375,12 +375,12 @@ class HighResolutionAcceleratedFlow(Filter):
 
     def _overdamped(self, s: Array, t: Array, half: Array, w: Array) -> Array:
         """Return exp(-at)·0F1(ν + 1; (wt)²/4) for a > w, where a² - w² = s."""
-        near = np.minimum(w * t, 1.0)
-        start = near**2 * special.log_decay(self._nu, -(near**2)) - half * t
+        near = np.minimum(w * t, 1.0) ** 2
+        start = np.exp(-half * t) * (1 + near * special.bessel_gain(self._nu, -near))
         far = np.maximum(w * t, 1.0)
         log = gammaln(self._nu + 1) + self._nu * np.log(2 / far) + np.log(ive(self._nu, far))
         # Both factors may be huge; w - a = -s/(w + a) does not cancel.
-        return np.exp(np.where(w * t <= 1, start, log - s / (half + w) * t))
+        return np.where(w * t <= 1, start, np.exp(log - s / (half + w) * t))
 
     def _gain(self, s: Array, t: Array) -> Array:
         relative = 1 - self._root**2 * s / 4

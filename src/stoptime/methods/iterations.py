@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -31,8 +30,6 @@ from stoptime.methods.recurrence import (
     Coefficients,
     Recurrence,
     Update,
-    iterates,
-    with_penalty,
 )
 from stoptime.methods.schedules import Schedule, at, scheduled
 from stoptime.support.arrays import EPS, Array
@@ -403,14 +400,13 @@ class OptimalIteration(Recurrence):
         momentum = ratio * self._ratio(k - 2) if k > 1 else 0.0
         return Coefficients(momentum, 0.0, 4 * ratio)
 
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
+        return super().update(k)._replace(pull=self.epsilon * self.penalty)
+
     def as_flow(self) -> AcceleratedFlow:
         """Return a flow that oscillates as fast; only with penalty 0 the iterates follow it."""
         return AcceleratedFlow(2.0)
-
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        run = iterates(self.update, self.epsilon * (s + self.penalty), start)
-        return with_penalty(run, s, self.penalty, start)
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ of ridge."""

@@ -49,6 +49,7 @@ class Update(NamedTuple):
     stride: float = 1.0  #: Multiplies v.
     direct: float = 0.0  #: Multiplies the gradient itself, as in torch's version of Nesterov.
     decay: float = 0.0  #: The share of the coefficient that decays, apart from the gradient.
+    pull: float = 0.0  #: What a ridge penalty adds to εs.
 
 
 Run = Callable[[Array, Array], Iterator[Array]]
@@ -61,20 +62,26 @@ def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterat
     The shrinkage starts at 1 without a source term, the gain over ε at 0 with a source term of 1.
     Neither is computed from the other, so neither suffers from cancellation.
     """
-    source = 1 - start
     shape = np.broadcast_shapes(x.shape, start.shape)
     value = np.array(np.broadcast_to(start, shape), dtype=np.float64)
     move = np.zeros_like(value)
     slope = np.empty_like(value)
+    rate = x
+    source = 1 - start
+    last = 0.0
     for k in count(1):
         yield value
-        momentum, lookahead, weight, stride, direct, decay = updates(k)
+        momentum, lookahead, weight, stride, direct, decay, pull = updates(k)
+        # a coefficient that decays to zero has the gain 0 and the shrinkage 1, where both start
+        if pull != last:
+            rate = x + pull
+            source = 1 - start + pull * start
+            last = pull
         # in place: a step costs little more than its memory traffic
         np.multiply(move, lookahead, out=slope)
         slope += value
-        slope *= x
+        slope *= rate
         slope -= source
-        # a coefficient that decays to zero has the gain 0 and the shrinkage 1, where both start
         if decay:
             value -= decay * (value - start)
         if direct:
@@ -83,14 +90,6 @@ def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterat
         move *= momentum
         move -= slope
         value += move if stride == 1 else stride * move
-
-
-def with_penalty(run: Iterator[Array], s: Array, penalty: float, start: Array) -> Iterator[Array]:
-    """Turn a run at eigenvalues s + w into the run at s, of least squares with a ridge penalty w.
-
-    The gain is the same, and the shrinkage is a mean of that at s + w and one.
-    """
-    return (np.where(start == 1, (penalty + s * g) / (s + penalty), g) for g in run)
 
 
 def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:

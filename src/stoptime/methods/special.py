@@ -8,7 +8,6 @@ The decay of an accelerated flow is the normalised Bessel function
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from math import exp, factorial, gamma, lgamma, log, pi, sqrt
 
 import numpy as np
@@ -33,30 +32,17 @@ def piecewise(cases: Cases, *arguments: Array) -> Array:
     return out
 
 
-@lru_cache(maxsize=256)
-def rayleigh_coefficients(nu: float) -> tuple[float, ...]:
-    r"""Return :math:`c_n/n` in :math:`-\log\Lambda_\nu(u) = \sum_n (c_n/n) (u^2/(4\nu+4))^n`."""
-    # Rayleigh's convolution c_n = Σ c_k·c_(n-k)/(ν + n) makes all of them positive. Up to 0.4 of
-    # the first zero the terms fall like 0.16^n, so that 22 of them are enough.
-    c = [1.0]
-    for n in range(2, 23):
-        c.append(sum(a * b for a, b in zip(c, reversed(c), strict=True)) / (nu + n))
-    return tuple(value / n for n, value in enumerate(c, start=1))
-
-
-@lru_cache(maxsize=256)
 def series_reach(nu: float) -> float:
-    """Return the largest u at which the logarithmic series is used: 0.4 of the first zero."""
-    # the ratio of late coefficients tends to the square of the first zero
-    late, later = (n * rayleigh_coefficients(nu)[n - 1] for n in (11, 12))
-    return 0.4 * sqrt(4 * (nu + 1) * late / later)
+    """Return the largest u at which the series is used, where no two of its terms cancel."""
+    return 2 * sqrt(nu + 1)
 
 
-def log_decay(nu: float, square: Array) -> Array:
-    r"""Return :math:`-\log\Lambda_\nu(u)/u^2` for u² within :func:`series_reach`, of any sign."""
-    total = np.zeros_like(square)
-    for coefficient in reversed(rayleigh_coefficients(nu)):
-        total = total * (square / (4 * (nu + 1))) + coefficient
+def bessel_gain(nu: float, square: Array) -> Array:
+    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u² within :func:`series_reach`, of any sign."""
+    # each term is at most 1/n of the one before, so that 18 of them are enough
+    total = np.ones_like(square)
+    for n in range(19, 1, -1):
+        total = 1 - square / (4 * n * (nu + n)) * total
     return total / (4 * (nu + 1))
 
 
@@ -65,7 +51,7 @@ def bessel_decay(nu: float, u: Array) -> Array:
     u = np.minimum(u, 1e150)  # t√s may overflow, and SciPy has no value at infinity
     near = u <= series_reach(nu)
     cases: Cases = [
-        (near, lambda v: np.exp(-v * v * log_decay(nu, v * v))),
+        (near, lambda v: 1 - v * v * bessel_gain(nu, v * v)),
         (~near, lambda v: _scipy_decay(nu, v)),
     ]
     return piecewise(cases, u)
@@ -78,12 +64,6 @@ def _scipy_decay(nu: float, u: Array) -> Array:
     # two half powers: the whole power may underflow before it meets the large gamma function
     half_power = (2 / u) ** (nu / 2)
     return np.asarray((gamma(nu + 1) * half_power) * (half_power * wave))
-
-
-def bessel_gain(nu: float, square: Array) -> Array:
-    r"""Return :math:`(1-\Lambda_\nu(u))/u^2` for u² within :func:`series_reach`, of any sign."""
-    slope = log_decay(nu, square)
-    return np.asarray(slope * special.exprel(-square * slope))
 
 
 def bessel_reach(nu: float, level: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,6 @@ from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
-    from stoptime.paths import Drawing
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.rows import Sample
 
@@ -157,6 +156,16 @@ class TestErrors:
     # these two give a standard error over rows; None if single rows are not known
     weighted_squares: Floats | None = None
     fourths: Floats | None = None
+
+
+class Drawn(Protocol):
+    """A method and a spectrum, from which paths and their predictions are drawn at any stops."""
+
+    def __call__(self, stops: Floats) -> Any:
+        """Return the path at these stops, with ``coef`` and ``intercept``."""
+
+    def predictions(self, X: Any) -> Callable[[Floats], Any]:
+        """Return a function of stops that predicts these rows."""
 
 
 TestSet = Any
@@ -308,7 +317,7 @@ class RowsToTest:
         """The sum of the weights."""
         return float(self.weights.sum())
 
-    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Drawn, stops: Array, units: Array) -> TestErrors:
         """Return weighted sums of squares and fourth powers, of a few stops at a time."""
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
@@ -323,7 +332,7 @@ class RowsToTest:
             sums[:, part] = [on_host(power) for power in (*squares, shares**2 @ errors)]
         return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
 
-    def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
+    def residuals(self, draw: Drawn, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
         # eight million predictions are held at once
         height = 2**23 // (max(self.X.shape) * self.y.shape[1])

@@ -24,9 +24,8 @@ from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import RowsToTest, Want, checked_test
 from stoptime.spectrum.factorise import Tall, advising, assembled
-from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.moments import moments
-from stoptime.spectrum.row_data import weights_of_tests
+from stoptime.spectrum.row_data import SampleData
 from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
 from stoptime.spectrum.source import Block, Source
 from stoptime.spectrum.sources import Chunks, DaskRows, dask_rows
@@ -158,13 +157,17 @@ class LandmarkRows(Rows):
 
 
 @dataclass(frozen=True)
-class LandmarkData(KernelData):
+class LandmarkData(SampleData):
     """A sample with features by landmarks in the place of X.
 
     Two passes, one for the second moments of the features and one that rotates them, give exact
     leave-one-out at every stop. Without a row, the fit still has it among its landmarks if it is
     one of them.
     """
+
+    sample: Sample
+    # returns the features of new rows
+    values: Callable[[Any], Any]
 
     @classmethod
     def of_rows(
@@ -196,6 +199,10 @@ class LandmarkData(KernelData):
         features = replace(rows.features, kernel=kernel, landmarks=landmarks)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
+    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
+        """Return the spectrum, which is always complete."""
+        return self._spectrum
+
     @cached_property
     def _spectrum(self) -> Spectrum:
         """The second moments of the features, diagonalised."""
@@ -212,20 +219,12 @@ class LandmarkData(KernelData):
         means = m.feature_mean, m.target_mean
         return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
 
-    def _fold(
-        self, train: NDArray[np.intp], test: NDArray[np.intp]
-    ) -> tuple[KernelData, RowsToTest]:
-        part = self.sample.take(test)
-        tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
-        return replace(self, sample=self.sample.take(train)), tested
-
     def test(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the features of new rows as a test set."""
         sample = self.sample
         targets = () if sample.single_target else (sample.n_targets,)
         y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
-        rows = X if self.values is None else self.values(X)
-        return checked_test(rows, y, (sample.n_features, *targets))
+        return checked_test(self.values(X), y, (sample.n_features, *targets))
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,10 @@ class Rows(ABC):
         """Whether all rows fit into memory as one array of double precision."""
         return self.shape[0] * self.shape[1] <= MOST_NUMBERS
 
+    def take(self, chosen: NDArray[np.intp]) -> Rows:
+        """Return some of the rows, in the order of these numbers; nothing is read."""
+        return SomeRows(self, chosen)
+
     def owned(self) -> Rows:
         """Return rows that do not change when the user's container does."""
         return self
@@ -236,6 +240,10 @@ class SparseRows(_CountedRows):
         """Return some centred rows times vectors, without dense rows."""
         return self.X[index] @ vectors - mean @ vectors
 
+    def take(self, chosen: NDArray[np.intp]) -> SparseRows:
+        """Return a matrix of some of the rows."""
+        return SparseRows(self.X[chosen], self.precision)
+
     def owned(self) -> SparseRows:
         """Return a copy."""
         return SparseRows(self.X.copy(), self.precision)
@@ -249,6 +257,10 @@ class OperatorRows(_CountedRows):
     def read(self, index: Index) -> Any:  # noqa: ARG002 - as of others
         """Raise a TypeError."""
         raise TypeError("The rows of an operator cannot be read.")
+
+    def matrix(self, index: Index = slice(None)) -> Any:  # noqa: ARG002 - as of others
+        """Return the operator, which has all rows."""
+        return self.X
 
     def mean_squares(self, shares: Any, mean: Any) -> Any:  # noqa: ARG002
         """Raise a ValueError: this is for penalties in units of the columns."""
@@ -440,7 +452,7 @@ class Sample:
         shares, n, count = sample_sizes(weights, len(rows))
         return replace(
             self,
-            X=SomeRows(self.X, rows),
+            X=self.X.take(rows),
             y=self.y[index],
             uneven_shares=None if shares is None else like(self.y, shares),
             n_samples=n,

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from stoptime.support.arrays import on_host
-from stoptime.support.checks import one_label_each
 
 
 def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -21,11 +20,16 @@ def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[
     """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
-    found = on_host(y)
-    if several and np.ndim(found) == 2 and type_of_target(found) == "multilabel-indicator":
-        marks = np.asarray(found).astype(np.intp)
+    y = on_host(y)
+    if several and np.ndim(y) == 2 and type_of_target(y) == "multilabel-indicator":
+        marks = np.asarray(y).astype(np.intp)
         return np.arange(marks.shape[1]), marks
-    labels = one_label_each(found)
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise ValueError(
+            f"y must have one label for each row; got shape {np.shape(y)}. For several labels, fit "
+            "one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
+        )
+    labels = np.asarray(column_or_1d(y, warn=True))
     if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
     if labels.dtype.kind == "f":

@@ -1,8 +1,9 @@
-r"""The stop that is equivalent to a ridge penalty, and its guarantee, by numerical optimisation.
+r"""The stop that is equivalent to a ridge penalty, by numerical optimisation.
 
 In units of the penalty, :math:`x = s/\lambda`, the Bayes risk over that of the best ridge is
 :math:`F(x) = (1+x)(g^2 + x\varphi^2) = 1 + x(g - \varphi)^2` in each direction. A calibration picks
-one stop for all x; the largest value over x is its guarantee.
+one stop for all x by the largest value over x. That value is estimated by a search in floats;
+:mod:`stoptime.bounds` proves it.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ LIKE_A_FLOW = 5000  # from this iteration on, the best stop of the flow is good 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A stop for unit penalty and its guarantees; both maxima are found by a search in floats.
+    """A stop for unit penalty, and estimates of its largest distances from ridge.
 
     ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
     largest ratio of Bayes risk to optimal ridge risk with this one stop for all spectra, and
-    ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖².
+    ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖². Both maxima are
+    found by a search in floats. Those of an iteration beyond its horizon are those of its flow.
     """
 
     stop: float
@@ -49,9 +51,9 @@ def calibrate(
 ) -> Calibration:
     """Find the stop for unit penalty and eigenvalues in [low, high], in units of the penalty.
 
-    The method is already tuned to its spectrum. The ``kind`` "risk" minimises the guaranteed
-    inflation, "parameter" the guaranteed distance from the ridge coefficients, and "paper" is
-    t = 1/λ or t = 1/√λ.
+    The method is already tuned to its spectrum. The ``kind`` "risk" minimises the largest
+    inflation, "parameter" the largest distance from the ridge coefficients, and "paper" is t = 1/λ
+    or t = 1/√λ.
 
     Examples
     --------
@@ -61,89 +63,58 @@ def calibrate(
     """
     if not 0 <= low <= high:
         raise ValueError(f"low and high must satisfy 0 ≤ low ≤ high; got {low!r} and {high!r}.")
-    return _calibrate(as_filter(get_method(method)), kind, low, high)
+    found = as_filter(get_method(method))
+    stop = _best_stop(found, kind, low, high)
+    if np.isinf(stop):
+        return Calibration(stop, np.inf, np.inf)
+    return guarantee(found, stop, low, high)
 
 
-@lru_cache(maxsize=512)  # of a private function: the cache would hide the types of the public one
-def _calibrate(method: Filter, kind: Kind, low: float, high: float) -> Calibration:
+@lru_cache(maxsize=512)
+def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
+    """Return the stop whose largest ratio is least; infinity where no run can reach it."""
     ratio = _ratio(kind)
-    if isinstance(method, SpectralCutoff):
-        x = method.counted
-        stop = float(np.argmin([ratio(method, x, k).max(initial=0) for k in range(len(x) + 1)]))
-        inflation = search.risk_ratio(method, x, stop).max(initial=1)
-        error = search.distance_ratio(method, x, stop).max(initial=0)
-        return Calibration(stop, float(inflation), float(error))
-    if isinstance(method, Iteration):
-        low, high = (low, high) if high < np.inf else (0.0, largest_possible(method))
-        return _calibrate_iteration(method, kind, low, high)
+    high = _reached(method, low, high)
     if kind == "paper" or isinstance(method, Ridge):
-        return guarantee(method, 1.0, low, high)
+        return float(max(round(1 / method.pace), 1)) if method.whole_stops else 1.0
     if kind == "risk":
         _check_bounded(method, high)
+
+    def worst(stops: Array) -> Array:
+        x = search.worst_places(method, stops, low, high)
+        return np.asarray(ratio(method, x, stops).max(axis=0))
+
+    if isinstance(method, SpectralCutoff):
+        return search.lowest_whole(worst, np.arange(len(method.counted) + 1.0), most_dips=0)[0]
     centre = search.stop_with_gain(method)
     if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
         # and a penalty is much cheaper to search.
-        unit = _best_penalty(method, centre, kind, low, high) ** (1 / method.time_power)
-        return guarantee(method, centre * unit, low, high)
-    reach = _search_range(method)
-    stop, _ = search.lowest(
-        lambda t: ratio(method, search.worst_places(method, t, low, high), t).max(axis=0),
-        centre * np.geomspace(1 / reach, reach, 80),
-        most_dips=1,
-        zooms=5,
-    )
-    return guarantee(method, stop, low, high)
-
-
-def _search_range(method: Filter) -> float:
-    """Return the factor around the stop with the gain of ridge that a search covers."""
-    return 8.0 if method.universal_guarantee else 1e3
-
-
-def _calibrate_iteration(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
-    if kind == "paper":
-        return guarantee(method, float(max(round(1 / method.pace), 1)), low, high)
-    centre = search.stop_with_gain(method)
-    latest = centre
-    if method.follows_flow and not method.universal_guarantee:
-        # hardly damped oscillations end long after the gain has reached that of ridge
-        latest = max(centre, _calibrate(method.as_flow(), kind, low, high).stop / method.pace)
-    if method.follows_flow and latest > LIKE_A_FLOW:
-        return _calibrate_late(method, kind, low, high)
+        penalty = _best_penalty(method, centre, kind, low, high)
+        return float(centre * penalty ** (1 / method.time_power))
+    # where no bound holds for every spectrum, the best stop may be far from the gain of ridge
+    factor = 8.0 if method.universal_guarantee else 1e3
+    if not isinstance(method, Iteration):
+        grid = centre * np.geomspace(1 / factor, factor, 80)
+        return search.lowest(worst, grid, most_dips=1, zooms=5)[0]
     last = method.horizon
     if method.follows_flow:
+        flow = method.as_flow()
+        span = (0.0, np.inf) if flow.universal_guarantee else (low, high)
+        of_flow = _best_stop(flow, kind, *span) / method.pace
+        # hardly damped oscillations end long after the gain has reached that of ridge
+        latest = max(centre, of_flow)
+        if latest > LIKE_A_FLOW:
+            return float(np.round(of_flow)) if of_flow <= max(last, MOST_ITERATIONS) else np.inf
         last = min(4 * latest + 2, max(4 * centre + 2, last))
-    grid = np.append(np.geomspace(min(centre / _search_range(method), last), last, 80), [0, 1])
-    x = search.eigenvalue_grid(low, high)[:, None]
-    ratio = _ratio(kind)
-    stop, _ = search.lowest_whole(
-        lambda stops: ratio(method, x, stops).max(axis=0), np.unique(np.round(grid)), most_dips=0
-    )
-    return guarantee(method, stop, low, high)
-
-
-def _calibrate_late(method: Iteration, kind: Kind, low: float, high: float) -> Calibration:
-    """Return the stop of the flow as an iteration, with guarantees of the iterate."""
-    flow = method.as_flow()
-    bounded = flow.universal_guarantee
-    unit = _calibrate(flow, kind, *((0.0, np.inf) if bounded else (low, high)))
-    stop = float(np.round(unit.stop / method.pace))
-    if stop > max(method.horizon, MOST_ITERATIONS):
-        return replace(unit, stop=np.inf)  # no run can reach it
-    if not method.runs_steps or (stop <= method.horizon and not bounded):
-        return guarantee(method, stop, low, high)
-    # the guarantees of iterate k and of its flow differ by less than 4/k
-    numbers = (1 + 4 / stop) * np.array([unit.inflation, unit.parameter_error])
-    if not bounded:
-        numbers = np.maximum(numbers, search.out_of_phase(method, stop, low, high))
-    return Calibration(stop, *numbers.tolist())
+    grid = np.append(np.geomspace(min(centre / factor, last), last, 80), [0, 1])
+    return search.lowest_whole(worst, np.unique(np.round(grid)), most_dips=0)[0]
 
 
 def guarantee(
     method: str | Method, stop: float, low: float = 0.0, high: float = np.inf
 ) -> Calibration:
-    """Estimate the guarantees of a stop for unit penalty and eigenvalues in [low, high].
+    """Estimate how far from ridge a stop may be, for unit penalty and eigenvalues in [low, high].
 
     Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
     :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum;
@@ -155,15 +126,24 @@ def guarantee(
     0.765625
     """
     found = as_filter(get_method(method))
-    if isinstance(found, Iteration) and np.isinf(high):
-        # an iteration diverges for large eigenvalues
-        high = max(low, largest_possible(found))
+    high = _reached(found, low, high)
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
+    run, times = search.affordable(found, stop)
+    time = float(times)
     inflation = np.inf
     if high < np.inf or found.universal_guarantee:
-        inflation = search.highest_peak(found, search.risk_ratio, stop, low, high)[1]
-    error = search.highest_peak(found, search.distance_ratio, stop, low, high)[1]
+        inflation = search.highest_peak(run, search.risk_ratio, time, low, high)
+    error = search.highest_peak(run, search.distance_ratio, time, low, high)
+    if isinstance(found, Iteration) and run is not found and not run.universal_guarantee:
+        # where no bound holds for every phase, leaving the phase of the flow matters
+        risk, distance = search.out_of_phase(found, stop, low, high)
+        return Calibration(stop, max(inflation, risk), max(error, distance))
     return Calibration(stop, inflation, error)
+
+
+def _reached(method: Filter, low: float, high: float) -> float:
+    """Return the largest eigenvalue that matters; methods with whole stops have one."""
+    return max(low, largest_possible(method)) if method.whole_stops and np.isinf(high) else high
 
 
 def equivalent_stop(
@@ -204,7 +184,13 @@ def equivalent_stop(
     found = as_filter(get_method(method))
     if calibration == "paper" and not found.whole_stops:
         return float(penalty ** (-1 / found.time_power))
-    return calibrate_to(found, penalty, calibration, eigenvalues).stop
+    low, high, scaled = range_in_units(found, eigenvalues, penalty)
+    return _best_stop(scaled, calibration, low, high) / _unit(found, penalty)
+
+
+def _unit(method: Method, penalty: float) -> float:
+    """Return the stop for unit penalty over the stop in the time of the method."""
+    return 1.0 if method.whole_stops else penalty ** (1 / method.time_power)
 
 
 def calibrate_to(
@@ -213,8 +199,7 @@ def calibrate_to(
     """Return the calibration for one positive penalty, its stop in the time of the method."""
     low, high, scaled = range_in_units(method, eigenvalues, penalty)
     found = calibrate(scaled, kind, low, high)
-    unit = 1.0 if method.whole_stops else penalty ** (1 / method.time_power)
-    return replace(found, stop=found.stop / unit)
+    return replace(found, stop=found.stop / _unit(method, penalty))
 
 
 def equivalent_penalty(
@@ -227,7 +212,7 @@ def equivalent_penalty(
     """Return the ridge penalty that is equivalent to this stop.
 
     This is the inverse of :func:`equivalent_stop` where a calibration holds for every spectrum.
-    Where it depends on the spectrum, it is the penalty for which the stop has the best guarantee.
+    Where it depends on the spectrum, it is the penalty from whose ridge the stop is least far.
     The other parameters are those of :func:`equivalent_stop`.
 
     Examples
@@ -247,20 +232,17 @@ def equivalent_penalty(
         kept = int(iteration_numbers(np.array(stop)))
         below = np.append(found.counted[::-1], 0.0)
         return float(np.sqrt(below[kept - 1]) * np.sqrt(below[kept])) if kept < len(below) else 0.0
-    if found.universal_guarantee and not found.whole_stops:
-        unit = _calibrate(found, calibration, 0.0, np.inf)
-        return float((unit.stop / stop) ** found.time_power)
     low, high, tuned = range_in_units(found, eigenvalues, 1.0)
     if calibration == "paper":
         return float((tuned.pace * stop) ** -tuned.time_power)
-    if isinstance(tuned, Iteration):
-        if tuned.follows_flow and stop > LIKE_A_FLOW:
-            time = tuned.pace * stop
-            return equivalent_penalty(
-                tuned.as_flow(), time, calibration=calibration, eigenvalues=eigenvalues
-            )
-        high = largest_possible(tuned) if np.isinf(high) else high
-    elif calibration == "risk":
+    high = _reached(tuned, low, high)
+    if isinstance(tuned, Iteration) and tuned.follows_flow and stop > LIKE_A_FLOW:
+        stop *= tuned.pace
+        tuned = tuned.as_flow()
+    if tuned.universal_guarantee and not tuned.whole_stops:
+        unit = _best_stop(tuned, calibration, 0.0, np.inf)
+        return float((unit / stop) ** tuned.time_power)
+    if calibration == "risk":
         _check_bounded(tuned, high)
     return _best_penalty(tuned, stop, calibration, low, high)
 
@@ -293,11 +275,14 @@ def range_in_units(
     return low, float(positive.max() / penalty), scaled
 
 
-def largest_possible(method: Iteration) -> float:
-    """Return the largest eigenvalue for which an iteration is calibrated without a spectrum."""
+def largest_possible(method: Filter) -> float:
+    """Return the largest eigenvalue for which a method is calibrated without a spectrum."""
     if isinstance(method, Wrapped):
         return max(largest_possible(method.method) - method.shift, 0.0)
-    return 1 / method.epsilon  # an automatic step has its largest eigenvalue there
+    if isinstance(method, SpectralCutoff):
+        return float(method.counted.max(initial=0.0))
+    # an iteration diverges beyond; an automatic step has its largest eigenvalue here
+    return 1 / method.epsilon if isinstance(method, Iteration) else np.inf
 
 
 def possible_eigenvalues(spectrum: Spectrum) -> Array:
@@ -313,7 +298,7 @@ def _ratio(kind: Kind) -> search.Ratio:
 
 
 def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: float) -> float:
-    """Return the penalty for which this stop has the best guarantee."""
+    """Return the penalty from whose ridge this stop is least far, over all eigenvalues."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
     s = search.worst_places(method, stop, low, high)
     gain = method.gain(s, stop)

@@ -34,7 +34,7 @@ class Oracle:
     penalty: float
 
     def stop(self, method: Method, spectrum: Spectrum) -> float:
-        """Return the stop of the method with the best guarantee against ridge with this penalty."""
+        """Return the stop of the method that is equivalent to ridge with this penalty."""
         return equivalent_stop(method, self.penalty, eigenvalues=possible_eigenvalues(spectrum))
 
 
@@ -133,7 +133,7 @@ def resolved_oracle(data: Data, spectrum: Spectrum) -> tuple[Oracle, Spectrum]:
 
 
 def plug_in(data: Data, method: Method) -> tuple[Spectrum, Oracle, float]:
-    """Return spectrum, oracle, and the stop with the best guarantee against the best ridge."""
+    """Return spectrum, oracle, and the stop that is equivalent to the best ridge."""
     oracle, spectrum = resolved_oracle(data, data.spectrum(PILOT))
     stop = oracle.stop(method, spectrum)
     accurate = data.spectrum(Want.path(method, stop, trace=True))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from stoptime.methods.base import Filter
+from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration, Places
 from stoptime.support.arrays import EPS, Array
 
@@ -152,32 +153,34 @@ def affordable(method: Filter, stops: ArrayLike) -> tuple[Filter, Array]:
     return method, t
 
 
-def highest_peak(
-    method: Filter, ratio: Ratio, stop: float, low: float, high: float
-) -> tuple[float, float]:
-    """Return the x in [low, high] at which a ratio is largest, also between points of a grid."""
+def highest_peak(method: Filter, ratio: Ratio, stop: float, low: float, high: float) -> float:
+    """Return the largest ratio for x in [low, high], also between points of a grid."""
     if low == high:
-        return low, float(ratio(method, np.array(low), stop))
+        return float(ratio(method, np.array(low), stop))
     x = worst_places(method, stop, low, high)
+    if isinstance(method, SpectralCutoff):
+        return float(ratio(method, x, stop).max(initial=1.0 if ratio is risk_ratio else 0.0))
     # the grid is so fine that a peak gains less than one percent between its points
-    found, depth = lowest(lambda x: -ratio(method, x, stop), x, margin=0.01)
-    return found, -depth
+    return -lowest(lambda x: -ratio(method, x, stop), x, margin=0.01)[1]
 
 
 def worst_places(method: Filter, stops: float | Array, low: float, high: float) -> Array:
     """Return a grid of x in [low, high] that shows all peaks, along an axis before the stops."""
+    columns = (-1,) + (1,) * np.ndim(stops)
+    if isinstance(method, SpectralCutoff):
+        return method.counted.reshape(columns)
     if np.isfinite(high):
         radians = (method.pace * np.max(stops)) ** (method.time_power / 2) * np.sqrt(high)
         # thirty points for each radian of the phase that the largest eigenvalue has reached
-        return eigenvalue_grid(low, high, 30.0 * radians).reshape((-1,) + (1,) * np.ndim(stops))
+        return eigenvalue_grid(low, high, 30.0 * radians).reshape(columns)
     # even phases, u = t√x in units of the frequency at which learning begins (1 for friction 3)
     unit = stop_with_gain(method) / np.sqrt(8) if method.time_power == 2 else 1.0
-    phases = np.append(0.0, PHASES).reshape((-1,) + (1,) * np.ndim(stops))
+    phases = np.append(0.0, PHASES).reshape(columns)
     return np.asarray((phases * max(unit, 1.0) / stops) ** method.time_power)
 
 
 def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tuple[float, float]:
-    """Return caps on both ratios of a late iterate, whose oscillation leaves that of its flow."""
+    """Estimate both ratios of a late iterate, whose oscillation leaves that of its flow."""
     flow = method.as_flow()
     # below this part of the largest eigenvalue an iterate and its flow are in phase
     x = eigenvalue_grid(max(low, 1e-9 * high), high)

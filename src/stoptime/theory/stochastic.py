@@ -392,18 +392,15 @@ class Source(ABC):
         if np.isinf(batch_size):
             return end
 
-        def excess(step: float) -> float:
-            # the growth has a pole at the end of the bracket, and its reciprocal a zero
-            return 1 - 1 / max(self.loop_growth(step, batch_size, momentum, decay), 1e-300)
+        def excess(log_step: float) -> float:
+            # the growth has a pole at the end of the bracket, and its logarithm rises slowly
+            growth = self.loop_growth(end * np.exp(log_step), batch_size, momentum, decay)
+            return float(np.log(max(growth, 1e-300)))
 
-        highest = end * (1 - 1e-9)
+        lowest, highest = -60.0, -1e-9
         if excess(highest) <= 0:
             return end
-        lowest = highest / 2
-        while excess(lowest) > 0:
-            highest = lowest
-            lowest /= 2
-        return float(brentq(excess, lowest, highest, rtol=1e-6))
+        return end * float(np.exp(brentq(excess, lowest, highest, xtol=1e-6)))
 
     def check_stable(self, step: float, batch_size: float, momentum: float, decay: float) -> None:
         """Raise a ValueError with the largest stable step if the iterates diverge."""
