@@ -29,4 +29,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    # without what this file itself imports
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -179,7 +179,7 @@ class StoppedClassifier(_LinearClassifier):
         Weights of the classes, which multiply the sample weights.
     calibration : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
         How probabilities follow from decision values; see :meth:`predict_proba`. Isotonic
-        calibration needs about a thousand rows.
+        calibration needs hundreds of rows of every class.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ from stoptime.estimators.kernel_options import (
     KernelOptions,
     most_compared,
 )
-from stoptime.estimators.kernel_search import Chosen, KernelCandidate
+from stoptime.estimators.kernel_search import KernelCandidate, KernelSearch
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
@@ -247,21 +247,17 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         rule_of: Callable[[Any], Rule] | None = None,
         splits: Any = None,
         groups: Any = None,
-    ) -> Chosen:
+    ) -> KernelSearch:
         """Choose kernel and width, and store them."""
         order = self.__dict__.pop("_order")
         check = partial(self._checked, reset=False)
         found = KernelChoice(search, data, self._features, order, check, rule_of, splits, groups)
         chosen = found.best(str(self.kernel))
-        self.kernel_ = "linear" if chosen.kernel is None else chosen.kernel.name
-        self.gamma_ = None if chosen.kernel is None else chosen.kernel.gamma
+        self.kernel_ = "linear" if chosen.best is None else chosen.best.name
+        self.gamma_ = None if chosen.best is None else chosen.best.gamma
         self.candidates_ = chosen.candidates
-        self._features = replace(self._features, kernel=chosen.kernel or linear)
+        self._features = replace(self._features, kernel=chosen.best or linear)
         return chosen
-
-    def _with_kernel(self, data: Any) -> Any:
-        """Return data with the kernel that was chosen."""
-        return data.with_kernel(self._features.kernel, self._features.landmarks)
 
 
 def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:
@@ -348,12 +344,12 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         super().__init__(method, stop, fit_intercept)
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
-    def _fitted(self, data: Data) -> Self:
+    def _fitted(self, data: Any) -> Self:
         if self._options.tunes and data.rows is not None:
             stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
             search = Search(LeaveOneOut(), [get_method(self.method)], stops)
             self._choose_kernel(search, data)
-            data = self._with_kernel(data)
+            data = data.with_features(self._features)
         return super()._fitted(data)
 
 
@@ -414,13 +410,13 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         super().__init__(method, stops, cv, rule, *options)
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
-    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
+    def _best(self, search: Search, splits: Any, data: Any, groups: Any) -> tuple[Problem, Choice]:
         if not self._options.tunes or data.rows is None:
             return search.best(data, groups)
         chosen = self._choose_kernel(search, data, self._rule, splits, groups)
-        if search.rule.compares_methods and chosen.problem.data.shape == data.shape:
-            return chosen.problem, chosen.choice
-        return search.best(self._with_kernel(data), groups)
+        if search.rule.compares_methods and chosen.found[0].data.shape == data.shape:
+            return chosen.found
+        return search.best(data.with_features(self._features), groups)
 
 
 def kernel_content(model: Any) -> dict[str, Any]:

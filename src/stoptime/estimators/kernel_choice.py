@@ -13,10 +13,9 @@ from scipy import sparse
 from stoptime.estimators.kernel_options import most_compared
 from stoptime.estimators.kernel_search import (
     MOST_LOOKED_AT,
-    Chosen,
     Distances,
     Index,
-    choose_kernel,
+    KernelSearch,
     stages,
 )
 from stoptime.methods.base import Filter
@@ -58,7 +57,7 @@ class KernelChoice:
     splits: Any = None
     groups: Any = None
 
-    def best(self, name: str) -> Chosen:
+    def best(self, name: str) -> KernelSearch:
         """Return the best kernel of this name, or of all if it is "auto"."""
         if self.data.shape[0] < 2:
             raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
@@ -72,9 +71,9 @@ class KernelChoice:
         if self._more is not None:
             sizes.append(len(self._more))
         with progress_shown(self.search.verbose):
-            chosen = choose_kernel(name, self._known, self._evaluated, sizes)
+            chosen = KernelSearch(name, self._known, self._evaluated, sizes)
         if self.splits is None and isinstance(self.search.rule, LeaveOneOut):
-            self._warn_of_copies(float(np.mean(chosen.choice.error)))
+            self._warn_of_copies(float(np.mean(chosen.found[1].error)))
         return chosen
 
     @property
@@ -117,7 +116,7 @@ class KernelChoice:
         function = kernel or linear
         if part is None and self._more is not None:
             own = self._more
-            some = self.data.subset(own).with_kernel(function, self.features.landmarks)
+            some = self.data.subset(own).with_features(replace(self.features, kernel=function))
         else:
             own = self._index if part is None else self._index[part]
             training = self._known.rows if part is None else self._known.rows[part]

@@ -88,31 +88,13 @@ class Distances:
 Evaluate = Callable[["Radial | None", "Index | None"], "tuple[Problem, Choice]"]
 
 
-class Chosen(NamedTuple):
-    """The best kernel, with the problem and the choice that it was chosen for."""
+class KernelSearch:
+    """The least error of the named kernel at any width, or of all kernels for "auto".
 
-    kernel: Radial | None
-    problem: Problem
-    choice: Choice
-    candidates: tuple[KernelCandidate, ...]
-
-
-def choose_kernel(name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int]) -> Chosen:
-    """Return the kernel with the least error, of the named one or of all if it is "auto".
-
-    ``sizes`` are the numbers of rows of all comparisons. ``evaluate`` returns the best stop for a
-    kernel on some rows, or on those of the last comparison for None.
+    ``evaluate`` returns the best stop for a kernel on some rows, or on those of the last comparison
+    for None; ``sizes`` are the numbers of rows of all comparisons. A search has what it ``found``
+    for the ``best`` kernel, None if that is the linear one, and all ``candidates``.
     """
-    search = _Search(name, known, evaluate, sizes)
-    search.run()
-    for one in search.warned:
-        warn_user(str(one.message), one.category)
-    ordered = sorted(search.candidates.values(), key=lambda one: (-one.n_rows, one.error))
-    return Chosen(search.best, *search.found, tuple(ordered))
-
-
-class _Search:
-    """Candidates by the power of two that is their width, what each reached, and the best."""
 
     found: tuple[Problem, Choice]
 
@@ -120,16 +102,23 @@ class _Search:
         self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int]
     ) -> None:
         self.names = list(ORDERS) if name == "auto" else [name]
-        self.with_linear = name == "auto"
         self.known = known
         self.evaluate = evaluate
         self.sizes = sizes
         self.medians = {order: known.median(order) for order in {ORDERS[one] for one in self.names}}
-        self.powers: dict[Radial | None, int] = {}
-        self.candidates: dict[Radial | None, KernelCandidate] = {}
+        self.powers: dict[Radial | None, int] = {}  # of two: widths in units of the median distance
+        self.tried: dict[Radial | None, KernelCandidate] = {}
         self.best: Radial | None = None
         self.least = np.inf  # the error of the best kernel
         self.warned: list[warnings.WarningMessage] = []
+        self.run([None] if name == "auto" else [])
+        for one in self.warned:
+            warn_user(str(one.message), one.category)
+
+    @property
+    def candidates(self) -> tuple[KernelCandidate, ...]:
+        """All kernels that were tried, the best of those that all rows have compared first."""
+        return tuple(sorted(self.tried.values(), key=lambda one: (-one.n_rows, one.error)))
 
     def at(self, name: str, power: int) -> Radial:
         """Return a kernel whose width is the median distance times a power of two."""
@@ -137,7 +126,7 @@ class _Search:
         self.powers[kernel] = power
         return kernel
 
-    def tried(self, kernel: Radial | None, index: Index | None) -> float:
+    def error_of(self, kernel: Radial | None, index: Index | None) -> float:
         """Return the error of a kernel on some rows, or on those of the last comparison."""
         # warnings are of interest for the kernel that is chosen alone
         with warnings.catch_warnings(record=True) as caught:
@@ -148,7 +137,7 @@ class _Search:
         name, gamma = ("linear", None) if kernel is None else (kernel.name, kernel.gamma)
         size = self.sizes[-1] if index is None else len(index)
         reached = problem.tuned, choice.stop, error
-        self.candidates[kernel] = KernelCandidate(name, gamma, size, *reached)
+        self.tried[kernel] = KernelCandidate(name, gamma, size, *reached)
         if index is not None:
             return error
         # errors that are equal to rounding say nothing: the first kernel is taken
@@ -160,15 +149,14 @@ class _Search:
             self.warned = caught
         return error
 
-    def run(self) -> None:
-        """Try all kernels on few rows, and the better half of them on twice as many rows."""
-        left: list[Radial | None] = [None] if self.with_linear else []
+    def run(self, left: list[Radial | None]) -> None:
+        """Try these and others on few rows, and the better half of them on twice as many rows."""
         left += [self.at(name, power) for name in self.names for power in COARSE]
         for place, size in enumerate(self.sizes, start=1):
             rest = len(self.sizes) - place
             index = np.sort(self.known.order[:size]) if rest else None
             kernels = progress(left, f"kernels on {size} rows")
-            errors = {kernel: self.tried(kernel, index) for kernel in kernels}
+            errors = {kernel: self.error_of(kernel, index) for kernel in kernels}
             if rest == 1 or len(self.sizes) == 1:
                 self.refine(errors, index, (-1, 1))
             elif rest == 0:
@@ -190,7 +178,7 @@ class _Search:
             while best is not None and abs(self.powers[best] + step) <= MOST_POWER:
                 kernel = self.at(best.name, self.powers[best] + step)
                 if kernel not in errors:
-                    errors[kernel] = self.tried(kernel, index)
+                    errors[kernel] = self.error_of(kernel, index)
                 if errors[kernel] >= errors[best]:
                     break
                 best = kernel

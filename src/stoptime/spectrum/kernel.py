@@ -111,9 +111,10 @@ class KernelData(SampleData):
         y = np.asarray(on_host(sample.y))
         return cls(replace(sample, X=ArrayRows(K), y=y, uneven_shares=shares), values)
 
-    def with_kernel(self, kernel: Callable[[Any, Any], Any], rows: Any) -> KernelData:
-        """Return the same data with another kernel of these rows."""
-        return replace(self, sample=replace(self.sample, X=ArrayRows(kernel(rows, rows))))
+    def with_features(self, features: Any) -> KernelData:
+        """Return the same data with the kernel of these features."""
+        matrix = features.kernel(features.landmarks, features.landmarks)
+        return replace(self, sample=replace(self.sample, X=ArrayRows(matrix)))
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
         """Return the spectrum, which is always complete."""

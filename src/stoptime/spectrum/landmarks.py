@@ -193,10 +193,9 @@ class LandmarkData(SampleData):
         some = LandmarkRows(every._taken(rows), every.features)
         return replace(self, sample=replace(self.sample.take(rows), X=some))
 
-    def with_kernel(self, kernel: KernelFunction, landmarks: Any) -> LandmarkData:
-        """Return the same rows with another kernel of these landmarks."""
+    def with_features(self, features: LandmarkFeatures) -> LandmarkData:
+        """Return the same rows with other features."""
         rows = cast("LandmarkRows", self.sample.X)
-        features = replace(rows.features, kernel=kernel, landmarks=landmarks)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen

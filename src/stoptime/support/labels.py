@@ -20,16 +20,16 @@ def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[
     """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
-    y = on_host(y)
-    if several and np.ndim(y) == 2 and type_of_target(y) == "multilabel-indicator":
-        marks = np.asarray(y).astype(np.intp)
+    found = on_host(y)
+    if several and np.ndim(found) == 2 and type_of_target(found) == "multilabel-indicator":
+        marks = np.asarray(found).astype(np.intp)
         return np.arange(marks.shape[1]), marks
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+    if np.ndim(found) == 2 and np.shape(found)[1] > 1:
         raise ValueError(
-            f"y must have one label for each row; got shape {np.shape(y)}. For several labels, fit "
-            "one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
+            f"y must have one label for each row; got shape {np.shape(found)}. For several labels, "
+            "fit one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
         )
-    labels = np.asarray(column_or_1d(y, warn=True))
+    labels = np.asarray(column_or_1d(found, warn=True))
     if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
     if labels.dtype.kind == "f":

@@ -130,6 +130,8 @@ def guarantee(
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
     run, times = search.affordable(found, stop)
     time = float(times)
+    if run is not found and run.universal_guarantee:
+        low, high = 0.0, np.inf
     inflation = np.inf
     if high < np.inf or found.universal_guarantee:
         inflation = search.highest_peak(run, search.risk_ratio, time, low, high)
