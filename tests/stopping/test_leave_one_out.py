@@ -207,8 +207,11 @@ def test_errors_at_given_stops_are_exact_with_weights_too(name, targets):
     model = fitted(method, data.X, Y, data.sample_weight, stops=stops)
     np.testing.assert_array_equal(model.stops_, stops)
     curve = st.leave_one_out(data.X, Y, method, stops, **data.options)
-    np.testing.assert_allclose(model.errors_, curve.errors, rtol=SAME_ERROR)
     pooled = curve.errors.reshape(len(stops), -1).mean(axis=1)
+    np.testing.assert_allclose(model.errors_, pooled, rtol=SAME_ERROR)
+    options = {"stops": stops, "per_target": True}
+    alone = fitted(method, data.X, Y, data.sample_weight, **options)
+    np.testing.assert_allclose(alone.errors_, curve.errors, rtol=SAME_ERROR)
     assert pooled[list(stops).index(model.stop_)] == pytest.approx(pooled.min(), rel=1e-9)
 
 
