@@ -88,7 +88,8 @@ def test_curves_of_a_search_are_those_of_refits(method, shape, targets, rng):
     X = rng.standard_normal(shape) * np.arange(1, p + 1) ** -0.5
     y = X @ rng.standard_normal((p, targets)) + rng.standard_normal((n, targets))
     folds = list(KFold(3).split(X))
-    curve = st.StoppedRegressorCV(method, cv=folds).fit(X, y).choice_.curve
+    model = st.StoppedRegressorCV(method, cv=folds, per_target=True).fit(X, y)
+    curve = model.choice_.curve
     expected = fold_errors(X, y, method, np.asarray(curve.stops, float)[:-1], folds)
     # one column of y is treated as a vector
     expected = expected.reshape(curve.errors[:-1].shape)
