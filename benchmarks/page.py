@@ -97,12 +97,8 @@ def table(outcomes: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def image(name: str, alt: str) -> list[str]:
-    """Return a figure in its light and its dark version."""
-    lines = []
-    for page in PAGES:
-        lines += [f"```{{image}} {FIGURES}/{name}-{page}.svg", f":class: only-{page}"]
-        lines += [f":alt: {alt}", "```"]
-    return [*lines, ""]
+    """Return a figure, to which the pages of the site add its dark version."""
+    return [f"![{alt}]({FIGURES}/{name}-light.svg)", ""]
 
 
 def machine_line(run: Mapping[str, Any]) -> str:
