@@ -245,6 +245,7 @@ def test_rules_choose_the_same(rng, tmp_path, kind, rule):
     assert_close(model.coef_, known.coef_, 1e-4)
     if kind.has_rows and leaves_out:
         new = X if "zarr" in type(given[0]).__module__ else kind.new(X, tmp_path)
+        assert model.score(new, y) == pytest.approx(known.score(X, y), rel=1e-6)
         interval = model.predict_interval(new, confidence=0.8)
         assert_close(interval, known.predict_interval(X, confidence=0.8), 1e-4)
 
