@@ -78,15 +78,13 @@ def _whole_numbers_around(points: Array, places: Array) -> Array:
     return np.setdiff1d(found, finite)
 
 
-def lowest_whole(
-    curve: Curve, closer: Array, most_dips: int, rounds: int = 8
-) -> tuple[float, float]:
+def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
     heights = np.empty(0)
     # every round repeats the iteration from its start; on a plateau, where rounding makes new dips,
     # rounds without a limit would look at every whole number
-    for _ in range(rounds):
+    for _ in range(8):
         if not closer.size:
             break
         points = np.append(points, closer)
