@@ -200,7 +200,8 @@ def closer_to_peaks(
 
 def _around_peaks(x: Array, heights: Array) -> Array:
     peaks = dips(-heights)
-    peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
+    peaks = peaks[heights[peaks] >= 0.99 * heights.max()]
+    peaks = peaks[np.argsort(-heights[peaks], kind="stable")[:MOST_PEAKS]]
     # two thousand points around all peaks together, at most a tenth of them around one
     each = 2000 // max(len(peaks), 10)
     return np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1].ravel()
