@@ -12,9 +12,16 @@ import sys
 from typing import Any
 
 from benchmarks import cases, page
-from benchmarks.harness import Settings, run_case, verdict
-from benchmarks.machine import available_cores, environment
-from benchmarks.results import load, machine_line, save, seconds
+from benchmarks.harness import (
+    Settings,
+    available_cores,
+    environment,
+    load,
+    run_case,
+    save,
+    seconds,
+    verdict,
+)  # fmt: skip
 
 
 def line(outcome: dict[str, Any]) -> str:
@@ -40,7 +47,7 @@ def main(words: list[str] | None = None) -> int:
     settings = Settings(given.threads, **({"longest": 1.0, "least": 1} if given.quick else {}))
     run: dict[str, Any] = {"mode": "full", "date": dt.date.today().isoformat()}
     run |= {"environment": environment(given.threads), "outcomes": []}
-    print(machine_line(run), end="\n\n", flush=True)
+    print(page.machine_line(run), end="\n\n", flush=True)
     for case in cases.all_cases(given.quick, given.only):
         print(f"{case.group}: {case.name} against {case.peer} ... ", end="", flush=True)
         outcome = run_case(case, settings)

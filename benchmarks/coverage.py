@@ -20,7 +20,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import stoptime as st
-from benchmarks.results import load, save
+from benchmarks.harness import load, save
 
 CONFIDENCE = 0.9
 NESTED_RUNS = {60: 80, 150: 20, 300: 8}  # by the number of rows: their time grows like its cube

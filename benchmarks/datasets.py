@@ -15,8 +15,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks import machine
-from benchmarks.results import save
+from benchmarks import harness
+from benchmarks.harness import save
 from benchmarks.study import measure, report
 from benchmarks.study.problems import problems
 
@@ -27,9 +27,9 @@ SEEDS = 50
 def study(quick: bool = False) -> dict[str, Any]:
     """Run everything and return plain data."""
     begin = time.perf_counter()
-    environment = machine.environment(1)
+    environment = harness.environment(1)
     data, missing = [], []
-    with machine.pinned(1):
+    with harness.pinned(1):
         for problem in problems():
             if problem.missing:
                 missing.append({"name": problem.name, "missing": problem.missing})

@@ -20,11 +20,17 @@ from typing import Any
 import numpy as np
 
 import stoptime as st
-from benchmarks.data import label
-from benchmarks.harness import Settings, Work, interleaved, measure
-from benchmarks.machine import versions
+from benchmarks.harness import (
+    Settings,
+    Work,
+    interleaved,
+    label,
+    measure,
+    save,
+    seconds,
+    versions,
+)  # fmt: skip
 from benchmarks.page import in_words
-from benchmarks.results import save, seconds
 
 GROUP = "gpu"
 PEER = "bare X.T @ X, eigh and X @ V"

@@ -2,20 +2,36 @@
 
 A result is a dictionary as it stands in the JSON file: group, name, peer, why, the seconds of every
 round (ours, theirs), the share of its task that the peer did, and measures of name, value, goal and
-sense, of which the first is the ratio.
+sense, of which the first is the ratio. Files say where they were measured: threads, versions and
+processor, no host names and no paths.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib.util
+import json
+import os
+import platform
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import pinned
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from stoptime.support.files import atomic
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = (
+    "stoptime", "numpy", "scipy", "scikit-learn", "threadpoolctl", "himalaya", "EarlyStoppingPy",
+    "torch", "dask", "distributed", "playwright", "statsmodels",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -154,3 +170,107 @@ def peak_memory(work: Callable[[], Any]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+# ---------------------------------------------------------------- where it was measured
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Limit the threads of every thread pool that is loaded; enter it after all imports."""
+    with threadpool_limits(limits=threads):
+        yield
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the installed packages that take part."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def processor() -> str:
+    """Return the model of the processor if the system provides it."""
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_gib() -> float | None:
+    """Return the memory of the machine if the system provides it."""
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """Return everything that the times depend on."""
+    with pinned(threads):
+        pools = sorted({_pool(pool) for pool in threadpool_info()})
+    return {
+        "processor": processor(),
+        "cores": available_cores(),
+        "memory_gib": memory_gib(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "threads": threads,
+        "pools": pools,
+        "load_at_start": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "versions": versions(),
+    }
+
+
+def _pool(pool: dict[str, Any]) -> str:
+    version = f" {pool['version']}" if pool.get("version") else ""
+    return f"{pool['internal_api']}{version}, threads: {pool['num_threads']}"
+
+
+# ---------------------------------------------------------------- numbers and files
+
+
+def label(*sizes: int) -> str:
+    """Return sizes as text for tables."""
+    return " × ".join(f"{size:,}".replace(",", " ") for size in sizes)
+
+
+def short(value: float) -> str:
+    """Return a number with three digits, without an exponent if possible."""
+    if value == 0 or not np.isfinite(value):
+        return f"{value:g}"
+    return f"{value:,.0f}".replace(",", " ") if 100 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def seconds(value: float) -> str:
+    """Return a time in milliseconds or seconds."""
+    return f"{short(value * 1e3)} ms" if value < 1 else f"{short(value)} s"
+
+
+def rounded(value: Any) -> Any:
+    """Return a copy with every float rounded to four digits: a time has no more."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def save(run: Any, name: str) -> None:
+    """Write a run; after an error the old file is unchanged."""
+    with atomic(RESULTS / name) as path:
+        text = json.dumps(rounded(run), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def load(name: str) -> Any:
+    """Read a run."""
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator
 
 import stoptime as st
-from benchmarks.results import load, save
+from benchmarks.harness import load, save
 
 ELLIPSES = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5, 0.4, 0.1, 0.5)]
 NOISE = 0.02  # standard deviation, relative to the root mean square of the data

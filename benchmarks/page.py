@@ -1,21 +1,31 @@
-"""Write the benchmark page from the stored results: ``python -m benchmarks.page``."""
+"""Write the benchmark page and its figures from stored results: ``python -m benchmarks.page``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases, figures, real_data
-from benchmarks.harness import verdict
-from benchmarks.results import load, machine_line, seconds, short
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from benchmarks.harness import load, seconds, short, verdict
 from stoptime.support.files import atomic
 
 ROOT = Path(__file__).parent.parent
 FIGURES = "_static/benchmarks"
 TITLE = "# How fast is it?"
+# Okabe and Ito's palette, which colour-blind readers can distinguish; shapes repeat the colours.
+VERDICTS = {
+    "holds": ("#0072B2", "o"),
+    "below its goal": ("#E69F00", "^"),
+    "LOSES": ("#D55E00", "X"),
+    "no goal": ("#999999", "D"),
+}
+PAGES = {"light": "#222222", "dark": "#dddddd"}
+BRIGHTER = {"#0072B2": "#56B4E9"}  # blue on black
 INTRODUCTION = """\
 ## How it is measured
 
@@ -87,34 +97,96 @@ def table(outcomes: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def image(name: str, alt: str) -> list[str]:
-    """Return a figure in its light and its dark version."""
-    lines = []
-    for page in figures.PAGES:
-        lines += [f"```{{image}} {FIGURES}/{name}-{page}.svg", f":class: only-{page}"]
-        lines += [f":alt: {alt}", "```"]
-    return [*lines, ""]
+    """Return a figure, to which the pages of the site add its dark version."""
+    return [f"![{alt}]({FIGURES}/{name}-light.svg)", ""]
+
+
+def machine_line(run: Mapping[str, Any]) -> str:
+    """Return the recorded environment of a run as text."""
+    where = run["environment"]
+    parts = [where["processor"], where.get("system")]
+    if where.get("cores"):
+        parts.append(f"{where['cores']} cores, {where['threads']} threads")
+    if where.get("memory_gib"):
+        parts.append(f"{where['memory_gib']:g} GiB of memory")
+    if where.get("load_at_start") is not None:
+        parts.append(f"load at the start {where['load_at_start']:g}")
+    versions = {"Python": where.get("python"), **where["versions"]}
+    software = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    sentences = ["; ".join(filter(None, parts)), software, "; ".join(where.get("pools", ()))]
+    made = f"{run['mode'].capitalize()} run" + (f" of {run['date']}" if run["date"] else "")
+    return " ".join(f"{sentence}." for sentence in (*sentences, made) if sentence)
+
+
+def ratios(outcomes: Sequence[dict[str, Any]], page: str) -> Figure:
+    """Draw the speed of every timed case relative to its peer, with its goal."""
+    timed = [outcome for outcome in reversed(outcomes) if outcome["theirs"]]
+    figure = Figure(figsize=(9, 1.2 + 0.27 * len(timed)), layout="constrained")
+    ax = figure.add_subplot()
+    for height, outcome in enumerate(timed):
+        speed = min(outcome["theirs"]) / outcome["share"] / min(outcome["ours"])
+        colour, marker = VERDICTS[verdict(outcome)]
+        ax.plot(speed, height, marker, color=on(page, colour), markersize=7, zorder=3)
+        first = outcome["measures"][0]
+        if first["goal"] is not None:
+            goal = first["goal"] if first["sense"] == "at least" else 1 / first["goal"]
+            ax.plot(goal, height, "|", color=PAGES[page], markersize=11, zorder=2)
+    ax.axvline(1, color=PAGES[page], linewidth=0.8)
+    ax.set(
+        xscale="log",
+        xlabel="times as fast as the peer (logarithmic); a vertical line marks the goal",
+    )
+    ax.set_yticks(range(len(timed)), [f"{o['name']} — {o['peer']}" for o in timed], fontsize=8)
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.grid(axis="x", alpha=0.25)
+    for name, (colour, marker) in VERDICTS.items():
+        ax.plot([], [], marker, color=on(page, colour), label=name.lower())
+    figure.legend(loc="outside upper right", ncols=len(VERDICTS), frameon=False)
+    return figure
+
+
+def on(page: str, colour: str) -> str:
+    """Return a colour that is easy to see on a light or dark page."""
+    return BRIGHTER.get(colour, colour) if page == "dark" else colour
+
+
+def draw(picture: Callable[[str], Figure], folder: Path, name: str) -> None:
+    """Write a figure for light and dark pages; equal numbers give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for page, ink in PAGES.items():
+        coloured = dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink
+        )
+        with mpl.rc_context({**coloured, "svg.hashsalt": name, "font.size": 10}):
+            figure = picture(page)
+            with atomic(folder / f"{name}-{page}.svg") as path:
+                figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
 def text() -> str:
     """Return the whole page."""
+    from benchmarks import cases, real_data  # noqa: PLC0415 - they import this module
+
     run, gpu, real = (load(f"{name}.json") for name in ("cpu", "gpu", "real_data"))
     lines = [TITLE, "", real_data.in_short(real), "", *image("real-data", real_data.ALT)]
     lines += [INTRODUCTION, machine_line(run), ""]
     lines += image("ratios", "Speed of every case relative to its peer, with the goal of each.")
     lines += real_data.section(real)
-    for group, module in cases.GROUPS.items():
-        listed = [outcome for outcome in run["outcomes"] if outcome["group"] == group]
-        lines += [f"## {module.TITLE}", "", module.ABOUT, "", *table(listed)]
+    for name, group in cases.GROUPS.items():
+        listed = [outcome for outcome in run["outcomes"] if outcome["group"] == name]
+        lines += [f"## {group.title}", "", group.about, "", *table(listed)]
     lines += [GPU, machine_line(gpu), "", *table(gpu["outcomes"]), *gpu.get("notes", [])]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def write() -> None:
     """Write the page and its figures from the stored results."""
+    from benchmarks import real_data  # noqa: PLC0415 - it imports this module
+
     docs = ROOT / "docs"
-    figures.write(partial(figures.ratios, load("cpu.json")["outcomes"]), docs / FIGURES, "ratios")
-    draw = partial(real_data.heat_map, load("real_data.json")["cells"])
-    figures.write(draw, docs / FIGURES, "real-data")
+    draw(partial(ratios, load("cpu.json")["outcomes"]), docs / FIGURES, "ratios")
+    picture = partial(real_data.heat_map, load("real_data.json")["cells"])
+    draw(picture, docs / FIGURES, "real-data")
     with atomic(docs / "benchmarks.md") as path:
         path.write_text(text(), encoding="utf-8")
 

@@ -36,11 +36,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 import stoptime as st
-from benchmarks.data import label
-from benchmarks.figures import PAGES
-from benchmarks.harness import Settings, interleaved
-from benchmarks.machine import available_cores, environment, pinned
-from benchmarks.results import machine_line, save, seconds, short
+from benchmarks import page
+from benchmarks.harness import (
+    Settings,
+    available_cores,
+    environment,
+    interleaved,
+    label,
+    pinned,
+    save,
+    seconds,
+    short,
+)  # fmt: skip
+from benchmarks.page import PAGES, machine_line
+from benchmarks.page import cells as row
 
 PEER = "RidgeCV"
 OURS = "default"
@@ -241,7 +250,7 @@ def described(cell: dict[str, Any]) -> str:
     return f"{cell['row']}, {cell['column']}{end}"
 
 
-def heat_map(cells: Sequence[dict[str, Any]], page: str) -> Figure:
+def heat_map(cells: Sequence[dict[str, Any]], shade: str) -> Figure:
     """Draw the speed relative to RidgeCV in every cell: blues above 1, oranges below."""
     figure = Figure(figsize=(12, 6.5), layout="constrained")
     # the shapes take the whole height on the right, and the other tables share the left side
@@ -262,7 +271,7 @@ def heat_map(cells: Sequence[dict[str, Any]], page: str) -> Figure:
     bar.set_ticks(marks, labels=[f"{mark:g}" for mark in marks])
     bar.ax.minorticks_off()
     bar.set_label(f"times as fast as {PEER} (logarithmic); framed below 1")
-    bar.outline.set_edgecolor(PAGES[page])
+    bar.outline.set_edgecolor(PAGES[shade])
     return figure
 
 
@@ -315,8 +324,6 @@ def in_short(run: dict[str, Any]) -> str:
 
 def section(run: dict[str, Any]) -> list[str]:
     """Return the section of the page: all cells, the slowest relative to RidgeCV first."""
-    from benchmarks.page import cells as row  # noqa: PLC0415 - the page imports this module
-
     titles = ["problem", "size", "stoptime", PEER, "times as fast"]
     titles += ["left-out error / RidgeCV", "R²", "R² of RidgeCV"]
     lines = ["## The default fit on real data", "", ABOUT, machine_line(run), ""]
@@ -339,8 +346,6 @@ def section(run: dict[str, Any]) -> list[str]:
 
 def main(words: list[str] | None = None) -> None:
     """Measure, print and write."""
-    from benchmarks import page  # noqa: PLC0415 - the page imports this module
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_data")
     parser.add_argument("--quick", action="store_true", help="every eighth cell, printed only")
     parser.add_argument("--threads", type=int, default=available_cores(), help="BLAS threads")

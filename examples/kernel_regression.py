@@ -23,9 +23,9 @@ x = np.sort(rng.uniform(-3, 3, 150))
 truth = np.sin(2 * x) * np.exp(-(x**2) / 6)
 X, y = x[:, None], truth + 0.25 * rng.standard_normal(len(x))
 
-model = st.StoppedKernelRegressorCV("nesterov-flow", kernel="rbf", gamma=10.0).fit(X, y)
+model = st.StoppedKernelRegressorCV("accelerated-flow", kernel="rbf", gamma=10.0).fit(X, y)
 late = st.StoppedKernelRegressor(
-    "nesterov-flow", stop=40 * model.stop_, kernel="rbf", gamma=10.0
+    "accelerated-flow", stop=40 * model.stop_, kernel="rbf", gamma=10.0
 ).fit(X, y)
 search = GridSearchCV(
     KernelRidge(kernel="rbf", gamma=10.0), {"alpha": np.geomspace(1e-4, 1e2, 20)}, cv=5

@@ -23,8 +23,8 @@ beta = rng.standard_normal((p, q)) / np.sqrt(p)
 noise = np.geomspace(0.03, 3, q)
 Y = X @ beta + noise * rng.standard_normal((n, q))
 
-shared = st.StoppedRegressorCV("nesterov-flow").fit(X, Y)
-each = st.StoppedRegressorCV("nesterov-flow", per_target=True).fit(X, Y)
+shared = st.StoppedRegressorCV("accelerated-flow").fit(X, Y)
+each = st.StoppedRegressorCV("accelerated-flow", per_target=True).fit(X, Y)
 finite = each.stop_[(each.stop_ > 0) & np.isfinite(each.stop_)]
 first, last = finite.min(), finite.max()
 print(f"common stop: {shared.stop_:.1f}; one stop for each: from {first:.1f} to {last:.1f},")
@@ -36,7 +36,7 @@ print(f"{np.sum(each.stop_ == 0)} targets stop at 0 and {np.isinf(each.stop_).su
 # targets, which dominate the total error, and bad for the others.
 
 stops = np.geomspace(0.5, 300, 300)
-path = st.path(X, Y, "nesterov-flow", stops)
+path = st.path(X, Y, "accelerated-flow", stops)
 covariance = np.arange(1, p + 1) ** -1.0  # of the columns of new rows
 excess = ((path.coef - beta) ** 2 * covariance[:, None]).sum(axis=1)
 best = stops[np.argmin(excess, axis=0)]

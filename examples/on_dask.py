@@ -33,7 +33,7 @@ def main() -> None:
         X = rng.standard_normal((n, N_FEATURES), chunks=(20_000, N_FEATURES))
         X = X * np.geomspace(1, 0.03, N_FEATURES)
         y = X @ np.sin(np.arange(N_FEATURES)) + 3 * rng.standard_normal(n, chunks=20_000)
-        model = st.StoppedRegressorCV(["ridge", "nesterov-flow"], cv=5).fit(X, y)
+        model = st.StoppedRegressorCV(["ridge", "accelerated-flow"], cv=5).fit(X, y)
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"{model.method_} stops at {model.stop_:.0f}: {error:.4f} ± {deviation:.4f}")
         fit = model.predict(X)

@@ -53,10 +53,10 @@ def main() -> None:
         seen.save(folder / "seen.npz")
         print(f"and a fourth from a memory map: {seen}")
 
-        estimate = st.StoppedRegressorCV("nesterov-flow", rule="path-gcv").fit(seen)
+        estimate = st.StoppedRegressorCV("accelerated-flow", rule="path-gcv").fit(seen)
         error = estimate.choice_.error
         print(f"from these statistics only: stop at {estimate.stop_:.3g}, error {error:.4f}")
-        model = st.StoppedRegressorCV("nesterov-flow", cv=5).fit(chunks)
+        model = st.StoppedRegressorCV("accelerated-flow", cv=5).fit(chunks)
         error, deviation = model.choice_.error, model.choice_.standard_error
         print(f"five folds, in one pass over the files: error {error:.4f} ± {deviation:.4f}")
         print(f"predictions, block by block: {model.predict(chunks).shape}")

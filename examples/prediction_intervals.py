@@ -30,7 +30,7 @@ for name, draw in NOISES.items():
     for run in range(RUNS):
         rng = np.random.default_rng(run)
         X, X_new = rng.standard_normal((2, N, P))
-        model = st.StoppedRegressorCV("nesterov-flow", stops=40).fit(X, X @ beta + draw(rng, X))
+        model = st.StoppedRegressorCV("accelerated-flow", stops=40).fit(X, X @ beta + draw(rng, X))
         y_new = X_new @ beta + draw(rng, X_new)
         for k, confidence in enumerate(confidences):
             low, high = model.predict_interval(X_new, confidence).T

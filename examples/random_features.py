@@ -34,7 +34,7 @@ missed = signal * (1 - ratio * shares @ explained)
 
 stops = np.geomspace(0.3, 30, 60)
 limit = st.limiting_risk(
-    "nesterov-flow",
+    "accelerated-flow",
     stops,
     aspect=aspect,
     covariance=(covariance, shares),
@@ -61,7 +61,7 @@ def features(inputs):
     return np.maximum(inputs @ W, 0.0) - 1 / np.sqrt(2 * np.pi)
 
 
-path = st.path(features(Z), y, "nesterov-flow", stops, fit_intercept=False)
+path = st.path(features(Z), y, "accelerated-flow", stops, fit_intercept=False)
 gaps = np.einsum("mp,tpq->tmq", features(new), path.coef) - new @ theta
 simulated = (gaps**2).mean(axis=(1, 2))
 difference = np.abs(simulated / (limit.total + missed) - 1).max()

@@ -23,8 +23,17 @@ def friction_tradeoff():
     """Draw guaranteed inflation and best stop against friction."""
     best = [st.calibrate(st.AcceleratedFlow(r)) for r in FRICTIONS]
     columns = FRICTIONS, [c.inflation for c in best], [c.stop for c in best]
-    figure, ax = plots.new_figure(figsize=(6.5, 4.5))
-    plots.friction(*columns, ax=ax)
+    figure, left = plots.new_figure(figsize=(6.5, 4.5))
+    right = left.twinx()
+    kinds = plots.COLORS["accelerated-flow"], plots.COLORS["gradient-flow"]
+    lines = left.plot(FRICTIONS, columns[1], color=kinds[0], label="guaranteed inflation (left)")
+    lines += right.plot(FRICTIONS, columns[2], "--", color=kinds[1], label="best stop (right)")
+    left.set(xscale="log", xlabel="friction r (3 is Nesterov's method)")
+    left.set_xticks(ticks := [2, 3, 4, 5, 6, 7, 9, 12, 21], [str(tick) for tick in ticks])
+    left.set_xticks([], minor=True)
+    left.set_ylabel("risk over best ridge risk, at most", color=kinds[0])
+    right.set_ylabel("best stop τ = t√λ*", color=kinds[1])
+    left.legend(handles=lines, loc="upper center")
     rows = [tuple(map(float, row)) for row in zip(*columns, strict=True)]
     caption = (
         "Risk over the best ridge risk: at most 26 % more (friction 5), 60 % more (friction 3)."
@@ -47,7 +56,20 @@ def calibration_tradeoff():
         stops = c ** (1 / flow.time_power)
         errors[flow.name] = [st.guarantee(flow, stop).parameter_error for stop in stops.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
-    plots.calibration(c, errors, ax=ax)
+    for name, values in errors.items():
+        least = int(np.argmin(values))
+        place = (c[least], values[least])
+        ax.plot(c, values, color=plots.COLORS[name], label=plots.LABELS[name])
+        ax.plot(*place, "o", color=plots.COLORS[name])
+        # rounded up, so that the printed bound is true
+        told = f"{np.ceil(1000 * place[1]) / 1000:.3f} at c = {place[0]:.2f}"
+        ax.annotate(told, place, (0, -14), textcoords="offset points", ha="center")
+    ax.axvline(1, color="0.6", linestyle=":", zorder=0)
+    ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
+    ax.set(xscale="log", yscale="log", ylim=(0.02, 3))
+    ax.set_xlabel("c in λ = c/t (gradient), λ = c/t² (accelerated)")
+    ax.set_ylabel("‖β(t) - β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
+    ax.legend(loc="lower right")
     rows = [tuple(map(float, row)) for row in zip(c, *errors.values(), strict=True)]
     caption = "Squared relative distance from ridge: at most 14.1 % (λ = 5/t²), 76.6 % (λ = 1/t²)."
     columns = ("c", "gradient_flow", "accelerated_flow")

@@ -66,7 +66,7 @@ rules = {
     "held-out rays": (X[~held_out], y[~held_out], st.HoldOut(X[held_out], y[held_out])),
 }
 models = {
-    name: st.StoppedRegressorCV("nesterov-flow", rule=rule, fit_intercept=False).fit(A, b)
+    name: st.StoppedRegressorCV("accelerated-flow", rule=rule, fit_intercept=False).fit(A, b)
     for name, (A, b, rule) in rules.items()
 }
 
@@ -76,7 +76,7 @@ models = {
 
 largest = st.path(X, y, "nesterov", [1], fit_intercept=False).krylov.largest
 stops = np.geomspace(1, 120, 80) / np.sqrt(largest)
-path = st.path(X, y, "nesterov-flow", stops, fit_intercept=False)
+path = st.path(X, y, "accelerated-flow", stops, fit_intercept=False)
 errors = np.linalg.norm(path.coef - truth.ravel(), axis=1) / np.linalg.norm(truth)
 iterations = int(np.ceil(stops[-1] * np.sqrt(largest)))
 print(

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -38,12 +39,20 @@ def diabetes():
     return load_diabetes(return_X_y=True)
 
 
+@pytest.fixture
+def bars(monkeypatch):
+    """Show progress bars at once instead of after some seconds."""
+    import tqdm
+
+    shown = tqdm.tqdm
+    monkeypatch.setattr(tqdm, "tqdm", lambda **options: shown(**{**options, "delay": 0}))
+
+
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    from matplotlib import pyplot as plt
-
-    plt.close("all")
+    if (plt := sys.modules.get("matplotlib.pyplot")) is not None:
+        plt.close("all")
 
 
 @pytest.fixture(scope="module")

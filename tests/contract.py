@@ -1,13 +1,14 @@
-"""What leave-one-out promises: cases of data, methods, and one oracle that really refits.
+"""What left-out rows promise: cases of data, methods, and one oracle that really refits.
 
-Everything here goes through public names, so that it holds for any way to compute leave-one-out.
-The oracle uses dense arrays of double precision; tests hand the same numbers over in other
-containers.
+Everything here goes through public names, so that it holds for any way to compute left-out
+predictions. The oracle uses dense arrays of double precision; tests hand the same numbers over in
+other containers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +17,15 @@ import numpy as np
 import stoptime as st
 from stoptime.methods.recurrence import tuned_without_rows
 
+Splits = Iterable[tuple[np.ndarray, np.ndarray]]
+
 # ---------------------------------------------------------------- the oracle
 
 
-def without(row: int, n: int) -> np.ndarray:
-    """Tell which of n rows are kept if one is left out."""
-    return np.arange(n) != row
+def one_by_one(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the splits of leave-one-out: all rows but one, and this row."""
+    every = np.arange(n)
+    return [(np.delete(every, row), every[[row]]) for row in every]
 
 
 def on_all_rows(
@@ -39,6 +43,21 @@ def on_all_rows(
     weights = np.ones(n) if sample_weight is None else sample_weight
     growth = 1 / (1 - weights.max() / weights.sum())
     return tuned_without_rows(method, np.append(np.zeros(missing), known), growth)
+
+
+def paths_of(
+    X: np.ndarray,
+    y: np.ndarray,
+    method: st.Method | str,
+    stops: np.ndarray,
+    splits: Splits,
+    sample_weight: np.ndarray | None = None,
+    **options: Any,
+) -> Iterator[tuple[np.ndarray, st.Path]]:
+    """Yield the rows left out of every training set, and the path that is fitted to the others."""
+    for train, test in splits:
+        weights = None if sample_weight is None else sample_weight[train]
+        yield test, st.path(X[train], y[train], method, stops, sample_weight=weights, **options)
 
 
 def refit(
@@ -62,14 +81,30 @@ def refit(
     whole = st.decompose(X, y, sample_weight=sample_weight, **options)
     tuned = on_all_rows(method, whole, sample_weight, n)
     found = []
-    for row in range(n):
-        kept = without(row, n)
-        weights = None if sample_weight is None else sample_weight[kept]
-        drawn = st.path(X[kept], y[kept], tuned, stops, sample_weight=weights, **options)
-        asked = X[[row]] if new is None else new
-        found.append(np.reshape(drawn.predict(asked), (len(stops), len(asked), -1)))
+    for row, path in paths_of(X, y, tuned, stops, one_by_one(n), sample_weight, **options):
+        asked = X[row] if new is None else new
+        found.append(np.reshape(path.predict(asked), (len(stops), len(asked), -1)))
     predictions = np.stack(found, axis=1)
     return predictions[:, :, 0] if new is None else predictions
+
+
+def fold_errors(
+    X: np.ndarray,
+    y: np.ndarray,
+    method: st.Method | str,
+    stops: np.ndarray,
+    splits: Splits,
+    sample_weight: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the weighted mean squared errors of test rows, pooled over folds, at every stop."""
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight
+    total = 0.0
+    mass = 0.0
+    for test, path in paths_of(X, y, method, stops, splits, sample_weight):
+        squares = (path.predict(X[test]) - y[test]) ** 2
+        total = total + np.einsum("i,ti...->t...", weights[test], squares)
+        mass += weights[test].sum()
+    return total / mass
 
 
 def refit_kernel(
@@ -86,13 +121,40 @@ def refit_kernel(
     whole = st.decompose_kernel(K, y, sample_weight, fit_intercept)
     tuned = on_all_rows(method, whole, sample_weight, n)
     found = []
-    for row in range(n):
-        kept = without(row, n)
+    for kept, row in one_by_one(n):
         weights = None if sample_weight is None else sample_weight[kept]
         spectrum = st.decompose_kernel(K[np.ix_(kept, kept)], y[kept], weights, fit_intercept)
         drawn = st.path(spectrum, tuned, stops)
-        found.append(np.reshape(drawn.predict(K[[row]][:, kept]), (len(stops), -1)))
+        found.append(np.reshape(drawn.predict(K[np.ix_(row, kept)]), (len(stops), -1)))
     return np.stack(found, axis=1)
+
+
+def interval_of_refits(
+    make: Callable[[], Any],
+    splits: Splits,
+    X: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    new: np.ndarray,
+    confidence: float = 0.9,
+) -> np.ndarray:
+    """Return ends of intervals by their definition: order statistics of fits without some rows.
+
+    A whole weight counts a row so often.
+    """
+    low, high = [], []
+    for train, test in splits:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", st.StopWarning)
+            model = make().fit(X[train], y[train], weights[train])
+        centre = model.predict(new)
+        for row in test:
+            size = abs(y[row] - model.predict(X[[row]])[0])
+            low += [centre - size] * int(weights[row])
+            high += [centre + size] * int(weights[row])
+    n = len(low)
+    place = min(int(np.ceil(confidence * (n + 1) * (1 - 1e-12))), n)
+    return np.stack([np.sort(low, axis=0)[n - place], np.sort(high, axis=0)[place - 1]], axis=-1)
 
 
 def residuals_of(y: np.ndarray, predictions: np.ndarray) -> np.ndarray:
@@ -363,3 +425,30 @@ def dense_grid(name: str, spectrum: st.Spectrum) -> np.ndarray:
     waves = np.arange(0.0, 40.0, 0.4)
     later = np.geomspace(40.0, max(last, 100.0), 100)
     return unit * np.concatenate([np.geomspace(1e-3, 0.3, 10), waves, later, [np.inf]])
+
+
+# ---------------------------------------------------------------- fits that choose
+
+
+def fitted(
+    method: Any, X: Any, y: Any, sample_weight: Any = None, **options: Any
+) -> st.StoppedRegressorCV:
+    """Choose without the warning that the least error is at the last stop, which is no matter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", st.StopWarning)
+        return st.StoppedRegressorCV(method, **options).fit(X, y, sample_weight)
+
+
+def left_out_error(data: Case, method: st.Method, stops: Any) -> np.ndarray:
+    """Return the left-out errors of the data at some stops."""
+    curve = st.leave_one_out(data.X, data.y, method, stops, standard_errors=False, **data.options)
+    return curve.errors
+
+
+def least_of_family(data: Case) -> float:
+    """Return the least left-out error of dense grids of all methods that "auto" compares."""
+    spectrum = data.spectrum
+    return min(
+        float(left_out_error(data, made(name, 1.0), dense_grid(name, spectrum)).min())
+        for name in names_of_family()
+    )

@@ -8,9 +8,19 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import laplacian_kernel
 
 import stoptime as st
-from benchmarks import cases, coverage, figures, inverse, limits, page, real_data
-from benchmarks.harness import Case, Settings, Work, interleaved, measure, run_case, verdict
-from benchmarks.results import load, rounded, seconds
+from benchmarks import cases, coverage, inverse, limits, page, real_data
+from benchmarks.harness import (
+    Case,
+    Settings,
+    Work,
+    interleaved,
+    load,
+    measure,
+    rounded,
+    run_case,
+    seconds,
+    verdict,
+)  # fmt: skip
 from benchmarks.study import inverse as problems_of_images
 from benchmarks.study import measure as study
 from benchmarks.study import models, report
@@ -96,11 +106,9 @@ def test_the_published_pages_are_those_of_the_stored_results():
 
 
 def test_figures_are_drawn_for_light_and_dark_pages(tmp_path):
-    assert figures.ratios(load("cpu.json")["outcomes"], "dark").axes
+    assert page.ratios(load("cpu.json")["outcomes"], "dark").axes
     assert len(real_data.heat_map(load("real_data.json")["cells"], "light").axes) == 5
-    figures.write(
-        lambda shade: report.errors(load("datasets.json")["data"][:3], shade), tmp_path, "e"
-    )
+    page.draw(lambda shade: report.errors(load("datasets.json")["data"][:3], shade), tmp_path, "e")
     assert {one.name for one in tmp_path.iterdir()} == {"e-light.svg", "e-dark.svg"}
 
 
@@ -178,6 +186,6 @@ def test_the_excess_risk_is_that_of_new_rows():
 def test_images_are_measured_along_rays():
     lengths = problems_of_images.tomography().sum(axis=1)
     assert 0 < lengths.min() < lengths.max() <= np.sqrt(2) + 0.01
-    found = inverse.compare("deblurring", 32, 0)
+    found = inverse.compare("deblurring", 16, 0)
     assert {one["rule"] for one in found} == {"discrepancy", "ncp", "l-curve", "path-gcv"}
     assert all(one["ratio"] > 0.99 for one in found)

@@ -55,6 +55,44 @@ def test_linear_models():
     assert f"at least as fast on {100 * np.mean(ratios >= 1):.0f} %" in TEXT
 
 
+def test_accuracy_of_linear_models():
+    found = stored("datasets.json")
+    parts = [one["models"]["auto"] for one in found["data"]]
+    ridge = [one["models"]["RidgeCV"] for one in found["data"]]
+    ratios = [own["error"] / other["error"] for own, other in zip(parts, ridge, strict=True)]
+    sure = [own["difference"] / own["standard_error"] for own in parts]
+    assert f"on {len(parts)} ordinary data sets the errors are equal" in TEXT
+    assert f"{min(ratios):.2f} to {max(ratios):.2f} times" in TEXT
+    better, worse = (sum(sign * one > 1 for one in sure) for sign in (-1, 1))
+    assert f"better on {better} and worse on {worse} " in TEXT
+    drawn = [one for one in found["synthetic"] if one["name"].startswith("a =")]
+    risks = [one["models"]["auto"]["ratio"] for one in drawn]
+    leaning = [one for one in risks if one < 0.99]  # where some directions are preferred
+    assert f"excess risk is {min(leaning):.2f} to {max(leaning):.2f} times" in TEXT
+
+
+def test_coverage():
+    cells = stored("coverage.json")["cells"]
+    few = [one for one in cells if (one["n"], one["aspect"]) == (60, 0.95)]
+    covered = [one["coverage"][1] for one in cells if one not in few]
+    assert f"cover {min(covered):.1f} to {max(covered):.1f} % of new responses" in TEXT
+    plain, nested = (min(one["coverage"][kind] for one in few) for kind in (1, 2))
+    assert f"with 57 columns for 60 rows {plain:.1f} %, or {nested:.1f} % with" in TEXT
+
+
+def test_large_data():
+    outcomes = stored("gpu.json")["outcomes"]
+    large = next(one for one in outcomes if one["name"].startswith("default fit, large"))
+    assert f"1 000 000 × 4096 takes {np.median(large['ours']):.1f} s on an H200" in TEXT
+
+
+def test_the_constant_of_the_theorem():
+    text = (ROOT / "docs" / "theorems.md").read_text(encoding="utf-8")
+    quantity = r"<!-- risk_inflation\(AcceleratedFlow\(\), adaptive=True\)"
+    upper = re.search(rf"\[[\d.]+, ([\d.]+)\]{quantity}", text)[1]
+    assert f"holds with {upper} instead of 1.5991" in TEXT
+
+
 def test_first_screen():
     words = (ROOT / "README.md").read_text(encoding="utf-8").split()
     assert len(words) <= 700

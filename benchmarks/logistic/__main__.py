@@ -28,10 +28,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from benchmarks import figures, machine
+from benchmarks import harness
+from benchmarks.harness import rounded
 from benchmarks.logistic import risk
 from benchmarks.logistic.problems import Problem, large, problems
-from benchmarks.results import rounded
+from benchmarks.page import draw
 from stoptime.support.files import atomic
 
 FOLDER = Path(__file__).parents[1] / "results"
@@ -130,8 +131,8 @@ def big(rounds: int = 3) -> dict[str, Any]:
 
 def study(quick: bool, threads: int) -> dict[str, Any]:
     """Run everything and return plain data."""
-    environment = machine.environment(threads)
-    with machine.pinned(threads), warnings.catch_warnings():
+    environment = harness.environment(threads)
+    with harness.pinned(threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = [measured(one) for one in problems() if not quick or one.name in QUICK]
         found = {} if quick else big()
@@ -280,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.quick:
         print(tables(study(True, given.threads))["summary"])
     elif given.big:
-        with machine.pinned(given.threads):
+        with harness.pinned(given.threads):
             big()
     else:
         if given.risk:
@@ -289,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write("logistic", study(False, given.threads))
         folder = PAGE.parent / "_static" / "benchmarks"
         simulated = stored("logistic_risk")
-        figures.write(lambda page: risk.picture(simulated, page), folder, "logistic-risk")
+        draw(lambda page: risk.picture(simulated, page), folder, "logistic-risk")
         with atomic(PAGE) as path:
             path.write_text(filled(PAGE.read_text(encoding="utf-8")), "utf-8")
     return 0

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import stoptime as st
-from benchmarks.machine import versions
-from benchmarks.results import rounded
+from benchmarks.harness import rounded, versions
 from stoptime.support.files import atomic
 
 RESULTS = Path(__file__).parents[1] / "results" / "logistic_gpu.json"

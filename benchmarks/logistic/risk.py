@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
-from benchmarks.figures import PAGES, on
+from benchmarks.page import PAGES, on
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
 from stoptime.logistic.steps import Steps, with_step

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks import figures
-from benchmarks.figures import PAGES, on
-from benchmarks.page import FIGURES, ROOT, image
+from benchmarks import page as site
+from benchmarks.harness import load, seconds, short
+from benchmarks.page import FIGURES, PAGES, ROOT, image, machine_line, on
 from benchmarks.page import cells as row
-from benchmarks.results import load, machine_line, seconds, short
 from benchmarks.study.measure import FOLDS
 from benchmarks.study.models import AUTO, BASELINE, SIMPLE
 from stoptime.support.files import atomic
@@ -296,6 +295,6 @@ def write() -> None:
     """Write the page and its figure from the stored results."""
     results = load("datasets.json")
     docs = ROOT / "docs"
-    figures.write(lambda page: errors(results["data"], page), docs / FIGURES, "errors")
+    site.draw(lambda page: errors(results["data"], page), docs / FIGURES, "errors")
     with atomic(docs / "datasets.md") as path:
         path.write_text(text(results), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Figures for light pages, for dark pages and for paper.
 
-If ``name-dark.png`` exists next to ``name.png``, light pages show the first file and dark pages the
-second. Figures and thumbnails of the gallery are drawn twice.
+If ``name-dark.png`` exists next to ``name.png`` or ``name-light.png``, dark pages show the first
+file and light pages the other one. Figures and thumbnails of the gallery are drawn twice.
 """
 
 import os
@@ -35,7 +35,6 @@ ORDER = [  # of the examples in the gallery; examples that are not listed come l
 
 # Figures of three panels that an example arranges for the width of a page.
 REARRANGED = {
-    "figures/from_flow_to_iteration.png": "from_flow_to_iteration",
     "figures/adaptive_paths.png": "what_adam_regularises",
 }
 
@@ -55,7 +54,9 @@ class Twins(SphinxTransform):
             uri = Path(image["uri"])
             if self.app.builder.format == "latex":
                 image["uri"] = self._where_it_exists(uri.with_suffix(".pdf")) or str(uri)
-            elif dark := self._where_it_exists(uri.with_stem(f"{uri.stem}-dark")):
+            elif dark := self._where_it_exists(
+                uri.with_stem(f"{uri.stem.removesuffix('-light')}-dark")
+            ):
                 twin = image.deepcopy()
                 twin["uri"] = dark
                 image["classes"].append("only-light")

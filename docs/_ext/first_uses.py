@@ -26,7 +26,7 @@ FORMS = {
 # phrases in which a word of the glossary has another sense, or is a part of another term
 OTHER_SENSES = re.compile(
     r"with\s+3\s+degrees\s+of\s+freedom|degrees\s+of\s+freedom\s+and\s+with\s+mean"
-    r"|(?:such\s+a|most\s+of\s+the)\s+gain|path\s+GCV|Bayes\s+risk"
+    r"|(?:such\s+a|most\s+of\s+the)\s+gain|stopping\s+gains|path\s+GCV|Bayes\s+risk"
 )
 # pages of code, where words are names, and the titles of other works
 WITHOUT_LINKS = ("api", "gallery/", GLOSSARY, "references")

@@ -139,7 +139,7 @@ def path(*arguments: Any, **options: Any) -> Path:
         want = Want.path(method, stops) if gain is None else Want.up_to(float(gain))
         spectrum = opened.spectrum(replace(want, solver=solver))
     drawn = draw(spectrum, method, stops)
-    warn_of_rounding(spectrum, drawn.method, drawn.stops)
+    warn_of_rounding(spectrum, drawn.error)
     return drawn
 
 
@@ -164,10 +164,7 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
             if spectrum.geometry is not None:
                 coef = coef + spectrum.geometry.coef
             rounded = spectrum.rounded(coef)
-        if not (abs(rounded) < np.inf).all():
-            raise ValueError(
-                "Coefficients overflow at the largest stops: stop earlier, or rescale X."
-            )
+        _check_finite(rounded)
     columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
     intercept = spectrum.target_mean - columns @ spectrum.feature_mean
     intercept = spectrum.rounded(intercept)
@@ -224,12 +221,12 @@ def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
     return errors
 
 
-def warn_of_rounding(spectrum: Spectrum, method: Method, stops: Floats) -> None:
+def warn_of_rounding(spectrum: Spectrum, errors: Floats | None) -> None:
     """Warn where coefficients from products of X may be off by more than a part in a million."""
     accuracy = spectrum.accuracy
     if not isinstance(accuracy, Rounding) or accuracy.is_accepted or spectrum.solver != "gram":
         return
-    worst = float(np.max(accuracy.errors(method, np.asarray(stops, np.float64)), initial=0))
+    worst = 0.0 if errors is None else float(np.max(errors, initial=0))
     if worst > WARNED:
         warn_user(
             "Columns are so dependent, or so different in scale, that rounding of XᵀX may change "
@@ -261,14 +258,6 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     return components, freedom[:, 0] if shared else freedom
 
 
-def at_stop(spectrum: Spectrum, method: Method, stop: float) -> tuple[Floats, Floats, float]:
-    """Return coefficients (targets first), intercept and degrees of freedom at one stop."""
-    drawn = draw(spectrum, method, np.array([stop], dtype=np.float64))
-    warn_of_rounding(spectrum, drawn.method, drawn.stops)
-    freedom = float(np.mean(_affordable_freedom(drawn)[0]))
-    return drawn.coef[0].swapaxes(0, -1), drawn.intercept[0], freedom
-
-
 def _affordable_freedom(drawn: Path) -> Floats:
     """Return the degrees of freedom of a path, or NaN where they would take too long."""
     p, *targets = drawn.coef.shape[1:]
@@ -281,31 +270,49 @@ def _affordable_freedom(drawn: Path) -> Floats:
 
 
 def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Floats, Any]:
-    """Return the same at one stop, or at one for each target, a block of targets at a time."""
-    if np.ndim(stop) == 0:
-        return at_stop(spectrum, method, stop)
-    stops = np.asarray(stop, np.float64)
-    z = spectrum.response
-    targets = np.arange(len(stops))
+    """Return coefficients (targets first), intercept and degrees of freedom.
+
+    The stop is one for all targets, and then the degrees of freedom are one number, or one for each
+    target.
+    """
+    z = spectrum.response.reshape(len(spectrum.eigenvalues), np.size(spectrum.target_power))
+    targets = np.arange(z.shape[1])
     method = method.tuned_to(spectrum.padded_eigenvalues)
-    distinct, own = np.unique(stops, return_inverse=True)
-    warn_of_rounding(spectrum, method, distinct)
+    distinct, own = np.unique(np.asarray(stop, np.float64), return_inverse=True)
+    own = np.broadcast_to(own.ravel(), targets.shape)
+    single = spectrum.response.ndim == 1
     if not isinstance(method, Filter):
         drawn = draw(spectrum, method, distinct)
-        freedom = _affordable_freedom(drawn)[own, targets]
-        return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom
-    _errors(spectrum, method, distinct)
+        warn_of_rounding(spectrum, drawn.error)
+        freedom = _affordable_freedom(drawn)
+        if np.ndim(stop) == 0:
+            return drawn.coef[0].swapaxes(0, -1), drawn.intercept[0], float(np.mean(freedom[0]))
+        return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom[own, targets]
+    warn_of_rounding(spectrum, _errors(spectrum, method, distinct))
     gain = method.gain(spectrum.eigenvalues[:, None], distinct)
     freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))
     # coefficients of many targets are large: they are rounded block by block
     dtype = spectrum.precision or z.dtype
-    coef = empty(spectrum.feature_mean, (len(stops), spectrum.n_features), dtype)
-    intercept = empty(spectrum.feature_mean, (len(stops),))
-    free = None if spectrum.geometry is None else spectrum.geometry.coef.T
-    for block in slices(len(stops), 2**22 // max(len(z), 1)):
-        components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
-        found = (spectrum.basis @ like(coef, components)).T
-        found = found if free is None else found + free[block]
-        coef[block] = found
-        intercept[block] = spectrum.target_mean[block] - found @ spectrum.feature_mean
-    return spectrum.rounded(coef), spectrum.rounded(intercept), freedom[own]
+    coef = empty(spectrum.feature_mean, (len(targets), spectrum.n_features), dtype)
+    intercept = empty(spectrum.feature_mean, (len(targets),))
+    mean = spectrum.target_mean.reshape(-1)
+    free = None
+    if spectrum.geometry is not None:
+        free = spectrum.geometry.coef.reshape(spectrum.n_features, -1).T
+    for block in slices(len(targets), 2**22 // max(len(z), 1)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
+            found = (spectrum.basis @ like(coef, components)).T
+            found = found if free is None else found + free[block]
+            coef[block] = found
+            intercept[block] = mean[block] - found @ spectrum.feature_mean
+    coef = spectrum.rounded(coef)
+    _check_finite(coef)
+    intercept = spectrum.rounded(intercept)
+    degrees: Any = freedom[own] if np.ndim(stop) else float(freedom[0])
+    return (coef[0], intercept[0], degrees) if single else (coef, intercept, degrees)
+
+
+def _check_finite(coef: Any) -> None:
+    if not (abs(coef) < np.inf).all():
+        raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X.")

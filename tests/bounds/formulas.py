@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import gamma, jv
 
+import stoptime as st
+
 
 def bessel(friction, u):
     """The shrinkage of accelerated flow, straight from its definition."""
@@ -28,3 +30,18 @@ def matern(u):
 def iterated(times, u):
     """The shrinkage of iterated ridge at stop u², straight from its definition."""
     return (1 + u**2 / times) ** -float(times)
+
+
+def shrinkage(method, u):
+    """The shrinkage of a flow as a function of u = t√s, or u² = ts, from its definition."""
+    match method:
+        case st.GradientFlow():
+            return np.exp(-(u**2))
+        case st.CriticalFlow():
+            return matern(u)
+        case st.AcceleratedFlow():
+            return bessel(method.friction, u)
+        case st.IteratedRidge():
+            return iterated(method.times, u)
+        case st.Butterworth():
+            return 1 / (1 + u ** (2 * method.order))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
 
-from bounds.formulas import bessel, oscillation, risk_ratio
+from bounds.formulas import bessel, oscillation, risk_ratio, shrinkage
 from stoptime import bounds
 from stoptime.bounds import summary
 from stoptime.methods.butterworth import Butterworth
@@ -17,17 +18,23 @@ from stoptime.methods.ridge import IteratedRidge, Ridge
 
 flint = pytest.importorskip("flint")
 
-MONOTONE = [GradientFlow(), CriticalFlow(), IteratedRidge(2), IteratedRidge(10), Butterworth(3)]
-FRICTIONS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 21.0, 50.0)
+# Flows with the value of their constant, to the digits that are known without a proof.
 INFLATION = {
-    2: 2.0577,
-    3: 1.59910940073,
-    4: 1.3744,
-    5: 1.2581,
-    6: 1.2029,
-    7: 1.1719,
-    9: 1.1392,
-    21: 1.0965,
+    GradientFlow(): 1.07858282746,
+    CriticalFlow(): 1.0277167,
+    IteratedRidge(2): 49 / 48,
+    IteratedRidge(10): 1.0643,
+    Butterworth(3): 5 / 4,
+    AcceleratedFlow(2): 2.0577,
+    AcceleratedFlow(2.5): None,
+    AcceleratedFlow(3): 1.59910940073,
+    AcceleratedFlow(4): 1.3744,
+    AcceleratedFlow(5): 1.2581,
+    AcceleratedFlow(6): 1.2029,
+    AcceleratedFlow(7): 1.1719,
+    AcceleratedFlow(9): 1.1392,
+    AcceleratedFlow(21): 1.0965,
+    AcceleratedFlow(50): None,
 }
 
 
@@ -36,29 +43,23 @@ def worst_ratio(method, stop):
     x = np.geomspace(1e-4, 1e5, 60_001)
     if isinstance(method, AcceleratedFlow):
         x = x[x < (60 / stop) ** 2]
-        return risk_ratio(x, bessel(method.friction, stop * np.sqrt(x))).max()
-    return risk_ratio(x, method.shrinkage(x, stop)).max()
+    return risk_ratio(x, shrinkage(method, np.sqrt(x * stop**method.time_power))).max()
 
 
 # --- risk inflation -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [*MONOTONE, *map(AcceleratedFlow, FRICTIONS)], ids=repr)
-def test_inflation_is_valid_and_tight_against_brute_force(method):
+@pytest.mark.parametrize(("method", "value"), INFLATION.items(), ids=map(str, INFLATION))
+def test_inflation_is_valid_and_tight_against_brute_force(method, value):
     found = bounds.risk_inflation(method)
     assert found.width <= 1e-6
+    if value is not None:
+        assert found.lower == pytest.approx(value, abs=6e-5)
     best = worst_ratio(method, found.stop)
     assert best <= found.upper + 1e-12
     assert best >= found.lower - 1e-6
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
         assert worst_ratio(method, factor * found.stop) >= found.lower - 1e-6
-
-
-@pytest.mark.parametrize(("friction", "value"), INFLATION.items())
-def test_inflation_of_each_friction(friction, value):
-    found = bounds.risk_inflation(AcceleratedFlow(friction))
-    assert found.lower == pytest.approx(value, abs=6e-5)
-    assert found.upper == pytest.approx(value, abs=6e-5)
 
 
 def test_inflation_of_the_two_flows_of_the_paper():
@@ -92,7 +93,7 @@ def test_much_friction_is_gradient_flow():
 
 
 @pytest.mark.parametrize("stop", [0.05, 0.5, 1.0, 3.0, 40.0])
-@pytest.mark.parametrize("method", [*MONOTONE, AcceleratedFlow(), AcceleratedFlow(9.0)], ids=repr)
+@pytest.mark.parametrize("method", [*list(INFLATION)[:5], *map(AcceleratedFlow, (3, 9))], ids=str)
 def test_inflation_at_a_given_stop(method, stop):
     found = bounds.risk_inflation(method, stop=stop)
     assert found.stop == stop
@@ -155,19 +156,68 @@ def test_heavy_ball_theorem_is_far_from_sharp():
 # --- parameter error ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibration", [0.3, 1.0, 5.0, 8.0])
-@pytest.mark.parametrize("friction", [0.2, 1.0, 2.0, 3.0, 7.0])
-def test_parameter_error_of_accelerated_flow(friction, calibration):
-    u = np.linspace(1e-3, 60, 60_001)
-    f = (1 - bessel(friction, u)) * (u**2 + calibration) / u**2
-    worst = ((f - 1) ** 2).max()
-    found = bounds.parameter_error(AcceleratedFlow(friction), calibration=calibration)
-    assert found.width <= 1e-6
-    at = max(found.stop, 1e-3)  # 0 is the limit
-    there = calibration * (1 - bessel(friction, at)) / at**2 - bessel(friction, at)
-    assert there**2 == pytest.approx(found.lower, abs=1e-5)
-    assert worst <= found.upper + 1e-12
-    assert worst == pytest.approx(found.lower, abs=1e-5)
+def test_critically_damped_flow_is_sharper_than_in_print():
+    found = bounds.risk_inflation(CriticalFlow())
+    assert found.lower == pytest.approx(1.0277167, abs=1e-8)
+    assert found.upper < 1.0278  # the paper states 1.035
+    assert found.stop == pytest.approx(1.42590, abs=5e-6)
+
+
+def test_ridge_twice_once_and_many_times():
+    twice = bounds.risk_inflation(IteratedRidge(2))
+    assert 49 / 48 in twice
+    assert twice.stop == pytest.approx(2 / 3, rel=1e-6)
+    once = IteratedRidge(1)
+    for function, options in (
+        (bounds.risk_inflation, {}),
+        (bounds.risk_inflation, {"stop": 3.0}),
+        (bounds.parameter_error, {"calibration": 2.0}),
+    ):
+        assert function(once, **options) == function(Ridge(), **options)
+    constants = [bounds.risk_inflation(IteratedRidge(q)) for q in (2, 3, 10, 1000, 10**8)]
+    assert all(a.upper < b.lower for a, b in pairwise(constants))
+    limit = bounds.risk_inflation(GradientFlow())
+    assert constants[-1].lower == pytest.approx(limit.lower, abs=1e-8)
+
+
+@pytest.mark.parametrize("method", [*list(INFLATION)[:4], *map(AcceleratedFlow, (3, 5))], ids=str)
+def test_no_bound_is_refuted_by_random_spectra(method):
+    """Bayes risk over that of the best ridge on 2000 spectra of 40 eigenvalues, at the best τ."""
+    rng = np.random.default_rng(7)
+    decades = rng.uniform(0.1, 6, (2000, 1))
+    x = 10 ** (rng.normal(0, 1, (2000, 1)) + decades * rng.normal(0, 1, (2000, 40)))
+    found = bounds.risk_inflation(method)
+    g = method.shrinkage(x, found.stop)
+    gain = method.gain(x, found.stop)
+    ratio = (g**2 + x * gain**2).sum(axis=1) / (1 / (1 + x)).sum(axis=1)
+    assert ratio.max() <= found.upper
+
+
+PARAMETER_ERRORS = [
+    *map(AcceleratedFlow, (0.2, 1.0, 2.0, 3.0, 7.0)),
+    GradientFlow(),
+    CriticalFlow(),
+    IteratedRidge(2),
+    IteratedRidge(3),
+    Butterworth(2),
+]
+
+
+@pytest.mark.parametrize("calibration", [0.01, 0.3, 1.0, 2.2712, 5.0, 8.0, 1e4])
+@pytest.mark.parametrize("method", PARAMETER_ERRORS, ids=str)
+def test_parameter_error_is_valid_and_tight_against_brute_force(method, calibration):
+    u = np.union1d(np.geomspace(1e-3, 60, 20_001), np.linspace(1e-3, 60, 40_001))
+    g = shrinkage(method, u)
+    errors = (calibration * (1 - g) / u**2 - g) ** 2
+    found = bounds.parameter_error(method, calibration=calibration)
+    scale = max(1.0, found.upper)
+    assert found.width <= 1e-6 * scale
+    assert errors.max() <= found.upper + 1e-8 * scale  # rounding of (1 - g)/u²
+    # from the limit 0 on the error of critically damped flow falls with a slope
+    slack = (5e-3 if method == CriticalFlow() else 1e-5) * scale
+    assert errors.max() == pytest.approx(found.lower, abs=slack)
+    there = max(found.stop ** (method.time_power / 2), 1e-3)
+    assert np.interp(there, u, errors) == pytest.approx(found.lower, abs=slack)
 
 
 def test_parameter_error_in_the_limit_is_exact():
@@ -182,14 +232,8 @@ def test_parameter_error_in_the_limit_is_exact():
 
 @pytest.mark.parametrize(("calibration", "value"), [(1.0, 0.0891), (0.79, 0.0441), (3.0, 4.0)])
 def test_parameter_error_of_gradient_flow(calibration, value):
-    x = np.geomspace(1e-6, 1e4, 400_001)
-    errors = ((1 - np.exp(-x)) * (x + calibration) / x - 1) ** 2
-    worst = errors.max()
     found = bounds.parameter_error(GradientFlow(), calibration=calibration)
-    assert found.width <= 1e-6
-    assert np.interp(found.stop, x, errors) == pytest.approx(worst, abs=1e-5)
     assert found.lower == pytest.approx(value, abs=5e-5)
-    assert worst == pytest.approx(found.upper, abs=1e-5)
 
 
 @pytest.mark.parametrize("calibration", [0.2, 1.0, 4.0, 10.0])

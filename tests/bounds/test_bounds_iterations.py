@@ -1,15 +1,15 @@
 """Certified constants of the iterations: against their loops, their flows, and brute force."""
 
 import math
-import os
 
 import numpy as np
 import pytest
 
-from bounds.formulas import bessel, risk_ratio
+from bounds.formulas import risk_ratio
 from stoptime import bounds
 from stoptime.bounds import balls, certificates, iterates, iterations
 from stoptime.bounds.iterates import iterates_of
+from stoptime.bounds.minimax import Strategy
 from stoptime.methods.iterations import (
     SGD,
     GradientDescent,
@@ -24,17 +24,7 @@ from stoptime.theory.calibration import calibrate
 
 flint = pytest.importorskip("flint")
 
-SPECTRA = 2000
-STEPS = 1000 if "STOPTIME_SOAK" in os.environ else 60
 METHODS = [GradientDescent(), Nesterov(), Nesterov(friction=2.0), NuMethod(), NuMethod(nu=0.7)]
-EVERY_STEP = [
-    (GradientDescent(), None, 2.0),
-    (Nesterov(), None, 2.0),
-    (NuMethod(), None, 2.5),
-    (GradientDescent(), 0.1, None),
-    (HeavyBall(momentum=0.9), 0.04, None),
-    (HeavyBall(momentum=0.5), None, 2.0),
-]
 each_method = pytest.mark.parametrize("method", METHODS, ids=repr)
 
 
@@ -69,11 +59,11 @@ def test_the_polynomials_are_the_iterates(method, k):
                 (iterate.slope, 0.0),
             ]
         )
-        _, g = iterates_of(method).sample(k)
-        sine, _ = iterates_of(method).sample(k)
+        angles = iterates_of(method).angles(k)
+        g = iterates_of(method).in_floats(k, angles)
     assert found == pytest.approx(loop(method, theta, k), abs=1e-13)
     assert slope == pytest.approx((np.array(ahead) - behind) / (2 * h), abs=1e-6 * (k + 1) ** 3)
-    assert g == pytest.approx(loop(method, np.arcsin(sine), k), abs=1e-9)
+    assert g == pytest.approx(loop(method, angles, k), abs=1e-9)
 
 
 @each_method
@@ -84,34 +74,11 @@ def test_tails_and_energies_bound_what_comes_later(method, k):
     g = np.abs(loop(method, theta, k))
     with balls.working_precision():
         for i in range(0, 300, 23):
-            cap = balls.upward(iterate._tail(float(theta[i])))
+            cap = balls.upward(iterate.tail(float(theta[i])))
             assert g[i:].max() <= cap + 1e-12
             assert (np.sin(theta) * g)[i:].max() <= cap * np.sin(theta[i]) + 1e-12
             cap = balls.upward(iterate.later(balls.exact(float(theta[i]))))
             assert np.abs(loop(method, theta[i], np.arange(k, k + 60))).max() <= cap + 1e-12
-
-
-@each_method
-def test_late_iterates_are_as_close_to_their_flow_as_claimed(method):
-    found = iterates_of(method)
-    u = np.linspace(0.05, 12.0, 60)
-    for k in (64, 90, 1000):
-        with balls.working_precision():
-            N = float(found.phase(k))
-            distance, loss, narrowing = (
-                np.array([float(part(64, balls.exact(v))) for v in u.tolist()])
-                for part in (found.distance, found.loss, found.narrowing)
-            )
-        iterate = found.at(k)
-        flow = np.exp(-(u**2)) if found.b == 0 else bessel(2 * iterate.order, u)
-        g = loop(method, u / N, k)
-        if found.b:
-            P = g / np.cos(u / N) ** iterate.power
-            assert np.all(np.abs(P - flow) <= distance + 1e-12)
-            flow = P
-        assert np.all(np.abs(g) <= np.abs(flow) + 1e-12)
-        assert np.all(np.abs(g) >= np.abs(flow) * (1 - loss) - 1e-12)
-        assert np.all(1 - N * np.sin(u / N) / u <= narrowing + 1e-15)
 
 
 @pytest.mark.parametrize(
@@ -134,41 +101,27 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
             step = method.epsilon
             steps = [method.update(j) for j in range(1, k + 1)]
             rho = balls.exact(step * penalty).sqrt()
-            found = iterates.loop_excess(steps, rho, (step * low, step * high), 1e-5)
-        assert worst <= found.cap * (1 + 1e-12)
-        assert found.attained <= worst * (1 + 1e-5) + 1e-9
-        assert found.cap - found.attained <= 3e-5 * max(1, found.cap)
+            reach = (step * low, step * high)
+            attained, cap = iterates.loop_excess(steps, rho, reach, 1e-5)
+        assert worst <= cap * (1 + 1e-12)
+        assert attained <= worst * (1 + 1e-5) + 1e-9
+        assert cap - attained <= 3e-5 * max(1, cap)
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 0.9, 0.97])
-def test_late_iterates_of_the_heavy_ball_are_close_to_gradient_flow(eta):
+def test_polynomials_and_energies_of_the_heavy_ball(eta):
     method = HeavyBall(1.0, eta)
     found = iterates_of(method)
-    first = math.ceil(16 / (1 - math.sqrt(eta)))
-    u = np.linspace(0.05, 4.0, 60)
-    for k in (first, first + 1, 4 * first):
-        with balls.working_precision():
-            N = float(found.phase(k))
-            loss = np.array([float(found.loss(first, balls.exact(v))) for v in u.tolist()])
-            end = float(found.flow.tail_start)
-            cap = float(found.beyond(first, end, balls.exact(0.7)))
-        gain = method.gain(0.0, k)
-        assert gain == pytest.approx(N**2, rel=1e-12)
-        g = method.shrinkage(u**2 / N**2, k)
-        kept = loss < 1
-        assert np.all(g[kept] <= np.exp(-(u[kept] ** 2)) * (1 + 1e-9))
-        assert np.all(g[kept] >= np.exp(-(u[kept] ** 2)) * (1 - loss[kept]) * (1 - 1e-9))
-        y = np.linspace(end / N, 1.0, 4001) ** 2
-        g = method.shrinkage(y, k)
-        root = N * np.sqrt(y)
-        assert np.abs(root * g / 0.7 - 0.7 * (1 - g) / root).max() <= cap
-        with balls.working_precision():
-            theta = balls.exact(0.4)
-            later = np.abs(method.shrinkage(np.sin(0.4) ** 2, np.arange(k, k + 90))).max()
-            assert later <= float(found.at(k).later(theta)) * (1 + 1e-9)
-            assert float(found.at(k).shrinkage(theta)) == pytest.approx(
-                method.shrinkage(np.sin(0.4) ** 2, k), abs=1e-10
-            )
+    for k in (1, 7, math.ceil(16 / (1 - math.sqrt(eta)))):
+        for angle in (0.4, 1.2):
+            y = np.sin(angle) ** 2
+            with balls.working_precision():
+                theta = balls.exact(angle)
+                later = np.abs(method.shrinkage(y, np.arange(k, k + 90))).max()
+                assert later <= float(found.at(k).later(theta)) * (1 + 1e-9)
+                shrinkage = float(found.at(k).shrinkage(theta))
+                assert shrinkage == pytest.approx(method.shrinkage(y, k), abs=1e-10)
+                assert float(found.at(k).first_gain) == pytest.approx(method.gain(0.0, k))
 
 
 # --- constants ------------------------------------------------------------------------------------
@@ -187,17 +140,6 @@ def test_the_constant_of_a_step_is_valid_and_tight_against_brute_force(method, s
     )
 
 
-@pytest.mark.parametrize(("method", "largest", "value"), EVERY_STEP)
-def test_the_constant_of_every_step_is_valid_and_tight(method, largest, value):
-    found = bounds.risk_inflation(method, largest_step=largest)
-    assert found.width <= 1e-4 * found.upper
-    assert value is None or found.lower <= value <= found.upper
-    end = 3.0 if largest is None else largest
-    steps = end * np.append(np.geomspace(0.1, 0.5, STEPS // 3), np.linspace(0.15, 1.0, STEPS))
-    ratios = [worst_ratios(method, step, 60, points=300).max(axis=0).min() for step in steps]
-    assert found.lower - 0.02 <= max(ratios) <= found.upper
-
-
 HARD_STEP = 0.003979  # for the momentum 0.99; its best stops are 217 and 221
 
 
@@ -206,27 +148,26 @@ def test_peaks_of_fast_oscillations_are_found_between_the_angles():
     with balls.working_precision():
         _, heights = iterations._peaks(method, iterates_of(method))
     y = np.sin(np.linspace(1e-4, np.pi / 2, 200_001)) ** 2
-    close = np.flatnonzero(heights <= 1.001 * heights.min())
+    close = np.flatnonzero(heights <= 1.002 * heights.min())
     assert set(close) == {217, 221}
     for k in close.tolist():
         ratio = risk_ratio(y / HARD_STEP, method.with_params(step=1.0).shrinkage(y, k)).max()
-        assert 1 + heights[k] ** 2 == pytest.approx(ratio, rel=1e-5)
+        assert 1 + heights[k] == pytest.approx(ratio, rel=1e-5)
 
 
 def test_random_spectra_and_steps_do_not_refute_the_constants():
     rng = np.random.default_rng(2)
     methods = [GradientDescent(), Nesterov(), NuMethod(), HeavyBall(momentum=0.9)]
-    caps = {method: bounds.risk_inflation(method).upper for method in methods}
-    for i in range(SPECTRA // 10):
-        method = methods[i % 4]
-        # ten spectra with one penalty each, of eigenvalues up to the inverse of the step
-        y = np.sort(rng.uniform(0, 1, (10, 8)) ** rng.uniform(0.5, 12), axis=1)
-        step = np.exp(rng.uniform(-5, 2))
-        g = method.with_params(step=1.0).shrinkage(y[..., None], np.arange(120))
-        x = y[..., None] / step
-        risk = np.sum(g**2 + (1 - g) ** 2 / x, axis=1)
-        ridge = np.sum(1 / (1 + x), axis=1)
-        assert np.all((risk / ridge).min(axis=1) <= caps[method])
+    for method in methods:
+        for step in (2.0, 0.5, 0.1, 0.02, 0.005):
+            found = bounds.risk_inflation(method.with_params(step=step))
+            # a hundred spectra, of eigenvalues up to the inverse of the step
+            y = rng.uniform(0, 1, (100, 8)) ** rng.uniform(0.5, 12, (100, 1))
+            g = method.with_params(step=1.0).shrinkage(y, found.stop)
+            x = y / step
+            risk = np.sum(g**2 + (1 - g) ** 2 / x, axis=1)
+            ridge = np.sum(1 / (1 + x), axis=1)
+            assert np.all(risk / ridge <= found.upper)
 
 
 def test_one_iterate_at_one_step():
@@ -244,23 +185,16 @@ def test_one_iterate_at_one_step():
     assert late.lower == pytest.approx(bounds.risk_inflation("gradient-flow").lower, abs=1e-5)
 
 
-def test_a_false_claim_about_all_stops_or_late_iterates_is_refused():
+def test_a_false_claim_about_all_stops_is_refused():
     with balls.working_precision():
         found = iterates_of(Nesterov(0.05))
         angles, heights = iterations._peaks(Nesterov(0.05), found)
         rho = balls.exact(0.05).sqrt()
-        iterations.prove_step_floor(found, rho, balls.exact(0.999 * heights.min()), angles)
+        iterations.prove_step_floor(found, rho, 0.998 * heights.min(), angles)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
-            iterations.prove_step_floor(found, rho, balls.exact(1.001 * heights.min()), angles)
+            iterations.prove_step_floor(found, rho, 1.002 * heights.min(), angles)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
-            iterations.prove_step_floor(found, rho, balls.exact(0.999 * heights.min()), angles[:6])
-        sigmas = (balls.exact(1.75), balls.exact(1.76))
-        iterations.prove_late_iterates(found, 500, sigmas, balls.exact(0.79))
-        with pytest.raises(bounds.WorkLimitError):
-            # less than the constant of the flow
-            iterations.prove_late_iterates(found, 500, sigmas, balls.exact(0.77))
-        with pytest.raises(bounds.WorkLimitError, match="gap"):
-            iterations.prove_late_iterates(found, 500, sigmas[:1] * 2, balls.exact(0.79))
+            iterations.prove_step_floor(found, rho, 0.998 * heights.min(), angles[:6])
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -319,15 +253,13 @@ def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": Nesterov(friction=1.9)}, "friction ≥ 2"),
-        ({"method": Nesterov(momentum=0.9)}, "constant momentum"),
-        ({"method": NuMethod(nu=0.4)}, "ν ≥ 1/2"),
+        ({"method": Nesterov(0.1, friction=1.9)}, "friction ≥ 2"),
+        ({"method": Nesterov(0.1, momentum=0.9)}, "constant momentum"),
+        ({"method": NuMethod(0.1, nu=0.4)}, "ν ≥ 1/2"),
         ({"method": GradientDescent(step=Cosine(peak=0.1, total=10))}, "constant step"),
-        ({"method": GradientDescent(), "stop": 3}, "needs a step"),
+        ({"method": GradientDescent(), "stop": 3}, "depends on its step"),
+        ({"method": Nesterov()}, "depends on its step"),
         ({"method": GradientDescent(0.1), "stop": 2.5}, "whole number"),
-        ({"method": GradientDescent(0.1), "largest_step": 0.1}, "largest_step"),
-        ({"method": "gradient-flow", "largest_step": 0.1}, "largest_step"),
-        ({"method": GradientDescent(), "largest_step": -1.0}, "largest_step"),
         ({"method": HeavyBall(step=0.1)}, "momentum as a number"),
         ({"method": HeavyBall(0.1, 0.9), "stop": -1}, "whole number"),
         ({"method": Nesterov(), "condition_number": 10}, "HeavyBallFlow only"),
@@ -361,12 +293,14 @@ def test_a_largest_eigenvalue_rounded_above_one_over_the_step_is_covered(method)
     y = 1 + 1e-9 * np.linspace(0, 1, 50)
     with balls.working_precision():
         for k in (1, 40):
-            iterate = iterates_of(method).at(k)
+            found = iterates_of(method)
+            once = Strategy.single(k)
             # a large ρ makes the last eigenvalue the worst one
             for rho in (0.05, 3.0):
-                inside = iterate.largest_excess(balls.exact(rho), (0.0, 1.0), 1e-7)
-                beyond = iterate.largest_excess(balls.exact(rho), (0.0, 1 + 1e-9), 1e-7)
-                assert inside.cap <= beyond.cap < inside.cap * (1 + 1e-4)
+                ball = balls.exact(rho)
+                _, inside = found.largest_excess(once, ball, (0.0, 1.0), 1e-7)
+                _, beyond = found.largest_excess(once, ball, (0.0, 1 + 1e-9), 1e-7)
+                assert inside <= beyond < inside * (1 + 1e-4)
                 x = y / rho**2
                 g = method.shrinkage(y, k)
-                assert np.all(((1 + x) * g - 1) ** 2 / x <= beyond.cap)
+                assert np.all(((1 + x) * g - 1) ** 2 / x <= beyond)

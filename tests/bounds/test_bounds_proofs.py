@@ -149,23 +149,25 @@ def test_second_derivatives_of_the_heavy_ball_have_their_caps(rng):
                 assert abs(mpmath.diff(gain, (a, b), order)) <= mpmath.mpf(1) / gain_cap
 
 
-def test_supremum_encloses_and_gives_up(monkeypatch):
-    def bracket(box):
-        u, radius = balls.centre_and_radius(box[0])
-        value = u * (3 - u)
-        reach = value + abs(3 - 2 * u) * radius + radius**2
-        return balls.Bracket(balls.downward(value), balls.upward(reach), box)
+def test_a_cap_is_proven_or_refused(monkeypatch):
+    def values(u, radius):
+        return balls.ball(u * (3 - u), abs(3 - 2 * balls.ball(u, radius)) * radius)
 
-    nothing = balls.Bracket(0.0, 0.0, ((0.0, 0.0),))
     with balls.working_precision():
-        found = balls.supremum(bracket, ((0.0, 2.7),), known=nothing, tolerance=1e-9)
-        assert found.attained <= 2.25 <= found.cap <= found.attained + 1e-8
-        hidden = balls.Bracket(0.0, 5.0, ((0.0, 0.0),))
+        balls.prove_cap(values, (0.0, 2.7), balls.exact(2.25 + 1e-9))
         with pytest.raises(bounds.WorkLimitError, match="tolerance"):
-            balls.supremum(bracket, ((0.0, 2.7),), known=hidden, tolerance=1e-9)
+            balls.prove_cap(values, (0.0, 2.7), balls.exact(2.25 - 1e-9))
         monkeypatch.setattr(balls, "WORK_LIMIT", 10)
         with pytest.raises(bounds.WorkLimitError, match="tolerance"):
-            balls.supremum(bracket, ((0.0, 2.7),), known=nothing, tolerance=1e-9)
+            balls.prove_cap(values, (0.0, 2.7), balls.exact(2.25 + 1e-9))
+
+
+def test_a_horizon_is_found_or_refused():
+    with balls.working_precision():
+        end = balls.horizon(lambda u: 1 / balls.exact(u), 2.0, balls.exact(0.1))
+        assert 10 <= end <= 12.5
+        with pytest.raises(bounds.WorkLimitError, match="falls too slowly"):
+            balls.horizon(lambda u: 1 + 1 / balls.exact(u), 2.0, balls.exact(1.0))
 
 
 def test_verify_covers_everything_or_gives_up(monkeypatch):

@@ -44,10 +44,12 @@ def test_mixture_and_spectrum_are_proven_and_nothing_better():
             game.prove_cap(above.mixture, 0.07483)
         with pytest.raises(bounds.WorkLimitError):
             game.prove_floor(below.spectrum, 0.07487)
-        # places so near that the tail is not small, and stops so early that late ones are better
+        # with friction 2 the bias of large eigenvalues does not fall
+        undamped = flows._FlowGame(shape_of(st.AcceleratedFlow(2.0)))
+        with pytest.raises(bounds.WorkLimitError, match="falls too slowly"):
+            undamped.prove_cap(Strategy.single(1.0), 0.9)
+        # stops so early that late ones are better
         near = flows._FlowGame(GAUSSIAN, 2.0, 0.3)
-        with pytest.raises(bounds.WorkLimitError, match="large eigenvalues"):
-            near.prove_cap(above.mixture, 0.07487)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
             near.prove_floor(below.spectrum, 0.07483)
 

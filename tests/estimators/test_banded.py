@@ -69,20 +69,6 @@ def test_errors_are_those_of_refits(p):
     np.testing.assert_allclose(error, np.sum(refits[:, 1] ** 2) / len(X))
 
 
-@pytest.mark.parametrize("p", [12, 32], ids=["tall", "wide"])
-@pytest.mark.parametrize("cv", [None, 3])
-def test_warm_factorisations_give_the_errors_of_scaled_columns(cv, p):
-    X, y, weights = data(p=p)
-    scales = np.linspace(0.2, 2, p // 4)
-    rule = st.get_rule("loo", cv)
-    stops = np.geomspace(0.01, 10, 6)
-    warm = banded(X, y, weights).scaled(scales)
-    problem = st.Problem(warm, st.Ridge(), warm.spectrum())
-    fresh = st.Problem.of(X * scales[np.arange(p) // 4], y, "ridge", sample_weight=weights)
-    expected = rule.errors(fresh, stops).errors
-    np.testing.assert_allclose(rule.errors(problem, stops).errors, expected, rtol=1e-8)
-
-
 def unequal(seed, n=300):
     """Return bands of unequal relevance: of columns, a few matter much, and most do not."""
     rng = np.random.default_rng(seed)

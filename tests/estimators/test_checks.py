@@ -1,20 +1,21 @@
 """The checks of scikit-learn: on four estimators, and on more kinds of each with ``make soak``."""
 
-import os
-
 import pytest
 from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stoptime as st
+from campaign import SOAK
 
 ALWAYS = [
     st.StoppedRegressorCV(),
     st.StoppedClassifierCV(),
-    st.StoppedKernelRegressorCV("ridge", stops=8, n_landmarks=10),
-    st.StoppedKernelClassifierCV("ridge", stops=[0.1, 1.0, 10.0]),
+    st.StoppedKernelRegressorCV("ridge", stops=8, kernel="rbf", gamma="auto", n_landmarks=10),
+    st.StoppedKernelClassifierCV("ridge", stops=[0.1, 1.0, 10.0], kernel="rbf", gamma=0.3),
 ]
 SOMETIMES = [
+    st.StoppedKernelRegressorCV("ridge", stops=8, n_landmarks=10),
+    st.StoppedKernelClassifierCV("ridge", stops=[0.1, 1.0, 10.0]),
     st.StoppedRegressor(),
     st.StoppedKernelRegressor("ridge", kernel="auto", gamma="auto"),
     st.StoppedClassifier(),
@@ -58,9 +59,7 @@ def expected_failures(model):
     return {}
 
 
-@parametrize_with_checks(
-    ALWAYS + SOMETIMES * ("STOPTIME_SOAK" in os.environ), expected_failed_checks=expected_failures
-)
+@parametrize_with_checks(ALWAYS + SOMETIMES * (SOAK), expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

@@ -1,15 +1,16 @@
-"""Habits of scikit-learn's users: searches, alpha, batches, groups, and mistakes in arguments."""
+"""Habits of scikit-learn's users: searches, alpha, batches, groups, shapes, and mistakes."""
 
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import (
     BaseCrossValidator,
     GridSearchCV,
@@ -19,14 +20,17 @@ from sklearn.model_selection import (
     PredefinedSplit,
     StratifiedGroupKFold,
     cross_val_score,
+    cross_validate,
 )
 
 import stoptime as st
 
 X, y = load_diabetes(return_X_y=True)
+SPECTRUM = st.decompose(X, y)
+GROUPS = np.arange(len(y)) % 7
 
 
-# parameters of methods
+# ---------------------------------------------------------------- parameters of methods
 
 
 @pytest.mark.parametrize("method", ["nesterov-flow", st.AcceleratedFlow(4.0)])
@@ -34,12 +38,8 @@ def test_a_grid_search_sets_the_parameter_of_a_method(method):
     frictions = [3.0, 9.0]
     model = st.StoppedRegressor(method, stop=200.0)
     found = GridSearchCV(model, {"method__friction": frictions}, cv=KFold(4)).fit(X, y)
-    scores = [
-        cross_val_score(
-            st.StoppedRegressor(st.AcceleratedFlow(one), stop=200.0), X, y, cv=KFold(4)
-        ).mean()
-        for one in frictions
-    ]
+    each = [st.StoppedRegressor(st.AcceleratedFlow(one), stop=200.0) for one in frictions]
+    scores = [cross_val_score(one, X, y, cv=KFold(4)).mean() for one in each]
     np.testing.assert_allclose(found.cv_results_["mean_test_score"], scores, rtol=1e-12)
     assert model.method == method  # the methods of others are never changed
 
@@ -93,7 +93,7 @@ def test_wrong_parameters_of_methods():
         st.StoppedRegressor().set_params(methods__friction=3)
 
 
-# alpha and best score
+# ---------------------------------------------------------------- alpha and best score
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 3, len(y))])
@@ -124,12 +124,15 @@ def test_alpha_of_a_kernel_of_targets_and_of_the_limits():
 
 def test_alpha_where_there_is_none():
     assert not hasattr(st.StoppedRegressor(), "alpha_")
-    model = st.StoppedRegressor("conjugate-gradient", stop=3).fit(X, y)
-    with pytest.raises(AttributeError, match="There is no alpha_ here"):
-        _ = model.alpha_
+    for model in (
+        st.StoppedRegressor("conjugate-gradient", stop=3),
+        st.BandedRegressorCV([0] * 10),
+    ):
+        with pytest.raises(AttributeError, match="alpha_"):
+            _ = model.fit(X, y).alpha_
 
 
-# batches
+# ---------------------------------------------------------------- batches
 
 
 @pytest.mark.parametrize("stop", [None, 100.0])
@@ -160,22 +163,20 @@ def test_batches_are_forgotten_by_fit_and_kept_by_a_pickle():
 def test_batches_that_do_not_fit():
     frame = pd.DataFrame(X[:50]).rename(columns="x{}".format)
     model = st.StoppedRegressor().partial_fit(frame, y[:50])
-    with pytest.raises(ValueError, match="eature"):
-        model.partial_fit(frame.iloc[:, :3], y[:50])
-    with pytest.raises(ValueError, match="feature names"):
-        model.partial_fit(frame[frame.columns[::-1]], y[:50])
-    with pytest.raises(ValueError, match="NaN"):
-        model.partial_fit(frame * np.nan, y[:50])
-    np.testing.assert_array_equal(
-        model.coef_, st.StoppedRegressor().partial_fit(X[:50], y[:50]).coef_
-    )
+    for wrong, message in [
+        (frame.iloc[:, :3], "eature"),
+        (frame[frame.columns[::-1]], "feature names"),
+        (frame * np.nan, "NaN"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(wrong, y[:50])
+    only = st.StoppedRegressor().partial_fit(X[:50], y[:50])
+    np.testing.assert_array_equal(model.coef_, only.coef_)
     assert not hasattr(st.StoppedKernelRegressor(), "partial_fit")
     assert not hasattr(st.StoppedRegressorCV(), "partial_fit")
 
 
-# groups
-
-GROUPS = np.arange(len(y)) % 7
+# ---------------------------------------------------------------- groups
 
 
 class OwnSplitter(BaseCrossValidator):
@@ -190,10 +191,10 @@ class OwnSplitter(BaseCrossValidator):
 
 @pytest.mark.parametrize(
     "options",
-    [{"rule": name} for name in st.RULES]
-    + [{"cv": cv} for cv in (5, KFold(5), PredefinedSplit(GROUPS), [([0, 1, 2], [3, 4])])]
-    + [
-        {"rule": st.HoldOut(X[:9], y[:9])},
+    [
+        *({"rule": name} for name in st.RULES),
+        *({"cv": cv} for cv in (5, KFold(5), PredefinedSplit(GROUPS), [([0, 1, 2], [3, 4])])),
+        {"rule": st.HoldOut(X[:9], y[:9] > 140)},
         {"rule": st.OneStandardError(st.CrossValidation(5))},
         {"cv": 3, "scoring": "neg_mean_absolute_error"},
     ],
@@ -202,8 +203,6 @@ class OwnSplitter(BaseCrossValidator):
 @pytest.mark.parametrize("estimator", [st.StoppedRegressorCV, st.StoppedClassifierCV])
 def test_groups_that_would_be_ignored(estimator, options):
     if estimator is st.StoppedClassifierCV:
-        if isinstance(options.get("rule"), st.HoldOut):
-            options = {"rule": st.HoldOut(X[:9], y[:9] > 100)}
         options = {**options, "scoring": None}
     with pytest.raises(ValueError, match=r"ignores groups.*GroupKFold"):
         estimator("ridge", **options).fit(X, y > 140, groups=GROUPS)
@@ -218,14 +217,56 @@ def test_groups_that_are_used(cv):
     folds = list(cv.split(X, label, GROUPS))
     again = st.StoppedRegressorCV("ridge", [1.0, 30.0], cv=folds).fit(X, label)
     np.testing.assert_allclose(model.errors_, again.errors_, rtol=1e-12)
-    by_rule = st.StoppedClassifierCV("ridge", [1.0, 30.0], rule=st.CrossValidation(cv))
-    by_cv = st.StoppedClassifierCV("ridge", [1.0, 30.0], cv=cv)
-    for one in (by_rule, by_cv):
+    for options in ({"rule": st.CrossValidation(cv)}, {"cv": cv}):
+        one = st.StoppedClassifierCV("ridge", [1.0, 30.0], **options)
         one.fit(X, label, groups=GROUPS)
         np.testing.assert_allclose(one.errors_, 4 * model.errors_, rtol=1e-9)
 
 
-# mistakes in arguments
+@pytest.mark.parametrize("make", [st.StoppedRegressorCV, st.StoppedClassifierCV])
+def test_groups_are_routed_to_the_splitter(make):
+    target = y > 140 if make is st.StoppedClassifierCV else y
+    given = {"params": {"groups": GROUPS}, "error_score": "raise", "cv": GroupKFold(4)}
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = cross_validate(make(cv=GroupKFold(2)), X, target, **given)
+    assert len(found["test_score"]) == 4
+
+
+def test_groups_of_another_length():
+    with pytest.raises(ValueError, match="groups"):
+        st.StoppedRegressorCV().fit(X, y, groups=np.zeros(5))
+
+
+# ---------------------------------------------------------------- shapes and frames
+
+
+def test_one_column_of_y_is_one_target(rng):
+    column = X[:30, :1] + rng.normal(size=(30, 1))
+    for given in (column, pd.DataFrame(column)):
+        model, ridge = (one.fit(X[:30], given) for one in (st.StoppedRegressorCV(), RidgeCV()))
+        assert model.predict(X).shape == ridge.predict(X).shape
+        assert model.coef_.shape == ridge.coef_.shape
+    same = st.StoppedRegressorCV().fit(X[:30], column[:, 0])
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_labels_have_the_message_of_scikit_learn(missing):
+    labels = np.array(["a", "b", missing] * 10, dtype=object)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        st.StoppedClassifierCV().fit(X[:30], labels)
+
+
+def test_frames_of_sparse_columns_are_sparse_matrices(rng):
+    rows = rng.normal(size=(40, 4)) * (rng.random((40, 4)) < 0.5)
+    frame = pd.DataFrame(rows).astype(pd.SparseDtype("float64", 0.0))
+    model = st.StoppedRegressorCV().fit(frame, rows[:, 0] + rng.normal(size=40))
+    np.testing.assert_allclose(model.predict(frame), model.predict(rows))
+    labels = st.StoppedClassifierCV().fit(frame, rows[:, 0] > 0)
+    np.testing.assert_array_equal(labels.predict(frame), labels.predict(rows))
+
+
+# ---------------------------------------------------------------- mistakes in arguments
 
 
 def test_names_that_are_nearly_right():
@@ -240,6 +281,21 @@ def test_names_that_are_nearly_right():
             st.get_rule(word)
     with pytest.raises(ValueError, match=r"Unknown rule 'zzz'\. Choose one of loo"):
         st.get_rule("zzz")
+
+
+def test_names_do_for_methods_everywhere():
+    by_name, by_object = (
+        (
+            st.calibrate(method).stop,
+            st.guarantee(method, 1.0).parameter_error,
+            st.default_stops(SPECTRUM, method)[5],
+            st.training_error(SPECTRUM, method, [3.0])[0],
+            st.bounds.parameter_error(method).upper,
+            st.bounds.risk_inflation(method, tolerance=1e-4).upper,
+        )
+        for method in ("nesterov-flow", st.AcceleratedFlow())
+    )
+    assert by_name == by_object
 
 
 def test_a_class_in_the_place_of_an_instance():
@@ -262,6 +318,71 @@ def test_a_class_in_the_place_of_an_instance():
             estimator(cv=KFold).fit(X, y > 140)
 
 
+def test_methods_in_an_array_are_a_list_of_methods():
+    names = ["ridge", "gradient-flow"]
+    found, expected = (st.StoppedRegressorCV(given).fit(X, y) for given in (np.array(names), names))
+    assert found.method_ == expected.method_
+
+
+def test_a_given_stop_has_one_method_for_regressors_and_classifiers():
+    for model in (st.StoppedRegressor("auto", stop=3.0), st.StoppedClassifier("auto", stop=3.0)):
+        with pytest.raises(ValueError, match=r"(?i)method"):
+            model.fit(X, y > 140)
+
+
+@pytest.mark.parametrize("stop", ["5", True, [True, False], ["1", "2"], 1j, None, [None]])
+def test_stops_that_only_look_like_numbers(stop):
+    with pytest.raises(ValueError, match="stop"):
+        st.path(SPECTRUM, "nesterov-flow", stop)
+    if stop is not None:
+        with pytest.raises(ValueError, match="stop"):
+            st.StoppedRegressor(stop=stop).fit(X, y)
+
+
+def test_stops_of_two_dimensions():
+    known = {"eigenvalues": [1.0], "signal": 1, "noise": 1, "n_samples": 5}
+    for call in (
+        lambda: st.path(SPECTRUM, "ridge", [[1.0]]),
+        lambda: st.path_gcv(SPECTRUM, "ridge", [[1.0]]),
+        lambda: st.training_error(SPECTRUM, "ridge", [[1.0]]),
+        lambda: st.bayes_risk("ridge", [[1.0]], **known),
+    ):
+        with pytest.raises(ValueError, match="one number or a list"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("covariance", "message"),
+    [
+        ([[1, 0.5], [0.1, 1]], "symmetric"),
+        ([[1, 2], [2, 1]], "negative"),
+        ([[1, np.nan], [0, 1]], "finite"),
+    ],
+)
+def test_a_covariance_that_is_none(covariance, message):
+    given = {"eigenvalues": [1, 0.1], "noise": 1, "n_samples": 9, "covariance": covariance}
+    with pytest.raises(ValueError, match=message):
+        st.risk("ridge", [1.0], signal=[1, 1], **given)
+    with pytest.raises(ValueError, match=message):
+        st.bayes_risk("ridge", [1.0], signal=1.0, **given)
+
+
+@pytest.mark.parametrize("max_gain", [np.nan, -1, "all"])
+def test_a_gain_that_cannot_be_asked_for(max_gain):
+    with pytest.raises(ValueError, match="max_gain"):
+        st.decompose(X, y, max_gain=max_gain)
+
+
+def test_a_spectrum_that_was_cut_short_leaves_no_row_out():
+    rng = np.random.default_rng(0)
+    steep = rng.standard_normal((40, 6)) * np.geomspace(1, 1e-6, 6)
+    response = steep @ np.ones(6) + rng.standard_normal(40)
+    spectrum = st.decompose(steep, response, max_gain=10.0)
+    assert spectrum.accuracy.gain < np.inf
+    with pytest.raises(ValueError, match="max_gain"):
+        st.leave_one_out(steep, response, "ridge", [1.0], spectrum=spectrum)
+
+
 @pytest.mark.parametrize("value", ["yes", 1, None, 0.0])
 def test_truth_values_that_are_none(value):
     for call in (
@@ -273,16 +394,14 @@ def test_truth_values_that_are_none(value):
     ):
         with pytest.raises(TypeError, match="fit_intercept must be True or False"):
             call()
-    with pytest.raises(TypeError, match="per_target must be True or False"):
-        st.StoppedRegressorCV(per_target=value).fit(X, y)
-    with pytest.raises(TypeError, match="prefer_simple must be True or False"):
-        st.StoppedRegressorCV(prefer_simple=value).fit(X, y)
+    for name in ("per_target", "prefer_simple"):
+        with pytest.raises(TypeError, match=f"{name} must be True or False"):
+            st.StoppedRegressorCV(**{name: value}).fit(X, y)
     assert st.decompose(X, y, fit_intercept=np.bool_(False)).fit_intercept is False
 
 
 def test_a_model_that_cannot_be_written_is_told_by_the_name_that_was_given(tmp_path):
-    X = np.arange(6.0)[:, None]
     path = tmp_path / "no folder" / "model.json"
     with pytest.raises(FileNotFoundError) as error:
-        st.save(st.StoppedRegressor(stop=1.0).fit(X, X[:, 0]), path)
+        st.save(st.StoppedRegressor(stop=1.0).fit(X, y), path)
     assert str(error.value).endswith(f"No such file or directory: {str(path)!r}")

@@ -1,30 +1,11 @@
-"""Prediction intervals: the jackknife+ equals its definition with n refits, at any weights."""
-
-import pickle
+"""Prediction intervals from left-out rows: their definition with n refits, at any weights."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import stoptime as st
-from stoptime.estimators import intervals
-
-
-def ends_by_refits(model, X, y, new, weights, confidence):
-    """Repeat every row as often as its weight says, and take order statistics."""
-    low, high = [], []
-    for row in range(len(y)):
-        kept = np.arange(len(y)) != row
-        fit = st.StoppedRegressor(model.method_, model.stop_, model.fit_intercept)
-        fit.fit(X[kept], y[kept], weights[kept])
-        size = abs(y[row] - fit.predict(X[[row]])[0])
-        centre = fit.predict(new)
-        low += [centre - size] * int(weights[row])
-        high += [centre + size] * int(weights[row])
-    n = len(low)
-    place = min(int(np.ceil(confidence * (n + 1) * (1 - 1e-12))), n)
-    low, high = np.sort(low, axis=0), np.sort(high, axis=0)
-    return np.stack([low[n - place], high[place - 1]], axis=-1)
+from contract import interval_of_refits, one_by_one
 
 
 @pytest.mark.parametrize("method", ["nesterov-flow", "nesterov"])
@@ -34,24 +15,46 @@ def ends_by_refits(model, X, y, new, weights, confidence):
 def test_jackknife_plus_is_that_of_refits(method, shape, weighted, fit_intercept, rng):
     X = rng.standard_normal(shape)
     y = X[:, 0] + rng.standard_normal(shape[0])
-    weights = rng.integers(1, 4, shape[0]) if weighted else np.ones(shape[0])
+    weights = rng.integers(0, 4, shape[0]) if weighted else np.ones(shape[0])
     model = st.StoppedRegressorCV(method, stops=[1.0, 2.0, 5.0], fit_intercept=fit_intercept)
     model.fit(X, y, weights)
     new = rng.standard_normal((7, shape[1]))
+
+    def make():
+        return st.StoppedRegressor(model.method_, model.stop_, fit_intercept)
+
     for confidence in (0.5, 0.9, 0.999):
-        expected = ends_by_refits(model, X, y, new, weights, confidence)
+        splits = [one for one in one_by_one(len(y)) if weights[one[1]] > 0]
+        expected = interval_of_refits(make, splits, X, y, weights, new, confidence)
         found = model.predict_interval(new, confidence)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(model.left_out_predictions_, y - model.left_out_residuals_)
 
 
-def test_blocks_of_new_rows_change_nothing(monkeypatch, rng):
-    X = rng.standard_normal((40, 4))
-    model = st.StoppedRegressorCV(stops=8).fit(X, X @ rng.standard_normal((4, 2)))
-    expected = model.predict_interval(X)
-    assert expected.shape == (40, 2, 2)
-    monkeypatch.setattr(intervals, "PREDICTIONS_AT_ONCE", 600)
-    np.testing.assert_array_equal(model.predict_interval(X), expected)
+@pytest.mark.parametrize("kind", ["gaussian", "student"])
+def test_intervals_cover_what_they_promise(kind):
+    """Coverage over fresh data, within 2 % for Gaussian and for heavy-tailed noise."""
+    rng = np.random.default_rng(11)
+    draw = rng.standard_normal if kind == "gaussian" else (lambda size: rng.standard_t(3, size))
+    inside = {0.8: [], 0.9: []}
+    for _ in range(60):
+        X = rng.standard_normal((150, 20))
+        beta = rng.standard_normal(20) / 3
+        model = st.StoppedRegressorCV().fit(X, X @ beta + draw(150))
+        fresh = rng.standard_normal((100, 20))
+        response = fresh @ beta + draw(100)
+        for confidence, shares in inside.items():
+            low, high = model.predict_interval(fresh, confidence).T
+            shares.append(np.mean((low <= response) & (response <= high)))
+    for confidence, shares in inside.items():
+        assert np.mean(shares) == pytest.approx(confidence, abs=0.02)
+
+
+def test_blocks_of_new_rows_change_nothing(rng):
+    """Quantiles are taken of 2^24 left-out predictions at once: here, of 2048 new rows."""
+    X = rng.standard_normal((8192, 2))
+    model = st.StoppedRegressorCV("ridge", stops=[1.0]).fit(X, X[:, 0])
+    whole = model.predict_interval(X[:2100])
+    np.testing.assert_allclose(whole[2040:], model.predict_interval(X[2040:2100]), rtol=1e-12)
 
 
 def test_every_target_has_intervals_at_its_own_stop(rng):
@@ -65,43 +68,6 @@ def test_every_target_has_intervals_at_its_own_stop(rng):
         np.testing.assert_allclose(found, one.predict_interval(X), rtol=1e-9)
 
 
-def test_rows_of_weight_zero_do_not_count(rng):
-    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
-    weights = np.where(np.arange(40) < 5, 0.0, 1.0)
-    found = (
-        st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X, y, weights).predict_interval(X)
-    )
-    expected = (
-        st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X[5:], y[5:]).predict_interval(X)
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", [st.StoppedRegressorCV, st.StoppedKernelRegressorCV])
-def test_a_pickled_model_has_the_same_intervals(estimator, rng):
-    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
-    model = estimator("ridge", stops=[0.1, 1.0]).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
-
-
-def test_new_rows_of_other_kinds(rng):
-    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
-    model = st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X, y)
-    expected = model.predict_interval(X)
-    operator = sparse.linalg.aslinearoperator(X)
-    for rows in (sparse.csr_array(X), sparse.csc_array(X), operator):
-        np.testing.assert_allclose(model.predict_interval(rows), expected, rtol=1e-9)
-    chunks = st.Chunks.of(X, rows=20)
-    assert model.predict_interval(chunks, kind="jackknife").shape == (40, 2)
-    with pytest.raises(TypeError, match='rows in memory; got Chunks: use kind="jackknife"'):
-        model.predict_interval(chunks)
-    with pytest.raises(ValueError, match='kind must be "jackknife\\+", "nested"'):
-        model.predict_interval(X, kind="bootstrap")
-    with pytest.raises(ValueError, match="X has 2 features"):
-        model.predict_interval(X[:, :2])
-
-
 @pytest.mark.parametrize(("method", "stop"), [("nesterov", 7), ("ridge", np.inf)])
 def test_a_given_stop_has_the_intervals_of_the_same_stop_chosen(rng, method, stop):
     X = rng.standard_normal((40, 3))
@@ -111,7 +77,55 @@ def test_a_given_stop_has_the_intervals_of_the_same_stop_chosen(rng, method, sto
     chosen = st.StoppedRegressorCV(method, stops=[stop]).fit(X, y, weights)
     expected = chosen.predict_interval(X, 0.8, kind="jackknife")
     np.testing.assert_allclose(given.predict_interval(X, 0.8), expected, rtol=1e-12)
-    again = st.StoppedRegressor(method, stop=stop).fit(X, y)
-    X *= 5
-    with pytest.raises(ValueError, match="changed"):
-        again.predict_interval(X)
+
+
+def test_new_rows_of_other_kinds(rng):
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    model = st.StoppedRegressorCV("nesterov-flow", stops=[1.0]).fit(X, y)
+    expected = model.predict_interval(X)
+    for rows in (sparse.csr_array(X), sparse.csc_array(X), sparse.linalg.aslinearoperator(X)):
+        np.testing.assert_allclose(model.predict_interval(rows), expected, rtol=1e-9)
+    chunks = st.Chunks.of(X, rows=20)
+    assert model.predict_interval(chunks, kind="jackknife").shape == (40, 2)
+    with pytest.raises(TypeError, match='rows in memory; got Chunks: use kind="jackknife"'):
+        model.predict_interval(chunks)
+
+
+def test_confidence_widens_and_mistakes_are_refused(diabetes):
+    X, y = diabetes
+    model = st.StoppedRegressorCV().fit(X, y)
+    wide, narrow = model.predict_interval(X, 0.95), model.predict_interval(X, 0.5)
+    assert np.all(wide[:, 0] < narrow[:, 0])
+    assert np.all(narrow[:, 1] < wide[:, 1])
+    for bad in (0, 1, 1.5, "high"):
+        with pytest.raises(ValueError, match="confidence must be"):
+            model.predict_interval(X, bad)
+    with pytest.raises(ValueError, match='kind must be "jackknife\\+", "nested"'):
+        model.predict_interval(X, kind="bootstrap")
+    with pytest.raises(ValueError, match="X has 2 features"):
+        model.predict_interval(X[:, :2])
+    cg = st.StoppedRegressorCV("conjugate-gradient", rule="discrepancy").fit(X, y)
+    with pytest.raises(ValueError, match="a method with a filter"):
+        cg.predict_interval(X)
+
+
+# ---------------------------------------------------------------- rows that were changed
+
+KEEPING = [{}, {"method": "ridge"}, {"rule": "sure", "method": "ridge"}, {"cv": 4}]
+
+
+@pytest.mark.parametrize("changed", ["X", "y"])
+@pytest.mark.parametrize("make", [*KEEPING, None], ids=str)
+def test_intervals_are_refused_where_the_training_rows_were_changed(make, changed, rng):
+    import pickle
+
+    held = {"X": rng.standard_normal((60, 6)), "y": rng.standard_normal(60)}
+    new = held["X"][:5] + 0.3
+    one = st.StoppedRegressor(stop=2.0) if make is None else st.StoppedRegressorCV(**make)
+    model = one.fit(held["X"], held["y"])
+    content = pickle.dumps(model)
+    held[changed][:] = 3 * held[changed][::-1]
+    for again in (model, pickle.loads(pickle.dumps(model))):
+        with pytest.raises(ValueError, match="changed after fit"):
+            again.predict_interval(new)
+    assert pickle.loads(content).predict_interval(new).shape == (5, 2)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from stoptime.estimators import kernel_search
+from stoptime.estimators import kernel_choice, kernel_search
 from stoptime.spectrum.radial import ORDERS, Radial, distances
 from stoptime.stopping.comparison import Search
 
@@ -63,7 +63,8 @@ def test_distances_are_computed_once_and_few_kernels_see_all_rows(monkeypatch, r
         computed.append((len(one), len(other), order))
         return distances(one, other, order)
 
-    monkeypatch.setattr(kernel_search, "distances", counted)
+    for module in (kernel_search, kernel_choice):
+        monkeypatch.setattr(module, "distances", counted)
     model = st.StoppedKernelRegressorCV("ridge").fit(rows, response)
     assert sorted(computed[:2]) == [(280, 280, 1), (280, 280, 2)]
     assert len(computed) == 4  # the others look for copies
@@ -228,6 +229,7 @@ def test_classes_take_the_kernel_of_coded_labels():
         ({"kernel": "rbf", "gamma": np.nan}, "gamma must be"),
         ({"kernel": "gaussian"}, "matern"),
         ({"standardise": "yes"}, "standardise must be"),
+        ({"kernel": "rbf", "gamma": [0.01, 0.1]}, r"gamma must be a number, None or \"auto\"; got"),
         ({"kernel": "precomputed", "standardise": True}, "no columns"),
         ({"method": "conjugate-gradient", "rule": "discrepancy"}, "name the kernel"),
     ],
@@ -265,7 +267,8 @@ def test_models_are_saved_and_loaded(model, tmp_path):
         else:
             np.testing.assert_allclose(one.predict(rows), model.predict(rows), rtol=1e-10)
     if model.n_landmarks_ is None:  # others would be drawn
-        np.testing.assert_allclose(refitted.coef_, loaded.coef_, rtol=1e-5, atol=1e-8)
+        found, expected = refitted.dual_coef_, loaded.dual_coef_
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
     if hasattr(model, "choice_") and not is_class:
         expected = model.predict_interval(rows[:3], kind="jackknife")
         np.testing.assert_allclose(loaded.predict_interval(rows[:3]), expected)

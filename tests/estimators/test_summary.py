@@ -1,7 +1,9 @@
 """Standard errors of coefficients: by the map from the response, by Monte Carlo, and as printed."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 
@@ -69,6 +71,8 @@ def test_targets_with_stops_of_their_own_and_chunks(rng):
     y = X @ rng.standard_normal((3, 2)) + np.array([0.1, 3.0]) * rng.standard_normal((40, 2))
     model = st.StoppedRegressorCV("ridge", stops=[0.1, 1.0, 10.0], per_target=True).fit(X, y)
     both = model.summary()
+    frame = pd.DataFrame(y, columns=["price", "rent"])
+    assert "\nrent\n40 rows" in str(clone(model).fit(X, frame).summary())
     for target in range(2):
         one = st.StoppedRegressor("ridge", model.stop_[target]).fit(X, y[:, target]).summary()
         np.testing.assert_allclose(both.standard_errors[target], one.standard_errors[0], rtol=1e-9)
@@ -84,3 +88,24 @@ def test_models_without_standard_errors_say_so(rng):
         st.StoppedRegressor("conjugate-gradient", 2).fit(X, y).summary()
     with pytest.raises(TypeError, match="A kernel has no coefficients of columns"):
         st.StoppedKernelRegressor("ridge", 1.0).fit(X, y).summary()
+
+
+def test_summaries_are_refused_where_the_training_rows_were_changed(rng):
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    model = st.StoppedRegressorCV().fit(X, y)
+    model.summary()
+    X *= 2
+    with pytest.raises(ValueError, match="changed after fit"):
+        model.summary()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_classes_and_targets_are_named(rng, count):
+    X = rng.normal(size=(60, 3))
+    labels = np.array(["low", "mid", "top"])[rng.integers(0, count, 60)]
+    table = st.StoppedClassifierCV().fit(X, labels).summary()
+    names = ["class mid"] if count == 2 else ["class low", "class mid", "class top"]
+    assert table.targets == names
+    assert all(name in repr(table) for name in names)
+    both = st.StoppedRegressorCV().fit(X, X[:, :2]).summary()
+    assert both.targets == ["target 0", "target 1"]

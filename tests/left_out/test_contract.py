@@ -19,6 +19,7 @@ from contract import (
     FIRST_ORDER,
     ITERATIONS,
     METHODS,
+    SECOND_ORDER,
     Case,
     case,
     errors_of,
@@ -174,8 +175,13 @@ def test_many_rows_and_a_grid_of_stops(name, weighted):
     assert_errors(curve.errors, errors_of(residuals, data.sample_weight), data.power)
 
 
-@pytest.mark.parametrize("targets", [4, 16, 40])
-@pytest.mark.parametrize("name", ["ridge", "gradient flow", "friction 3", "Nesterov"])
+MANY = [
+    *product(["ridge", "gradient flow", "friction 3", "Nesterov"], [4, 16, 40]),
+    ("friction 3", 1100),  # blocks have 1024
+]
+
+
+@pytest.mark.parametrize(("name", "targets"), MANY)
 def test_any_number_of_targets(name, targets):
     data = larger(30, 6, targets, seed=1)
     data = Case(data.X, data.y * np.geomspace(1e-3, 1e3, targets), data.options)
@@ -238,17 +244,34 @@ def test_a_constant_response_leaves_nothing_over(name):
     assert np.abs(curve.errors).max() <= (10 * np.finfo(float).eps * 3.0) ** 2
 
 
-@pytest.mark.parametrize("name", names_of_family())
+@pytest.mark.parametrize("name", [*FIRST_ORDER, *SECOND_ORDER])
 def test_the_ends_of_the_path(name):
     data = case("tall")
-    L = data.largest
-    method = made(name, L)
-    stops = unit_of_time(name, L) * np.array([0.0, 1e-150, 1e-9, 1e12, np.inf])
+    method = made(name, data.largest)
+    stops = unit_of_time(name, data.largest) * np.array([0, 1e-150, 1e-9, 1e12, 1e150, np.inf])
     errors = st.leave_one_out(data.X, data.y, method, stops).errors
     # at 1e-9 at most 1e-9 of the response is learned
     np.testing.assert_allclose(errors[1:3], errors[0], rtol=1e-8)
-    # t^(-r/2) remains to be learned with friction r: at most 1e-18
-    np.testing.assert_allclose(errors[3], errors[4], rtol=1e-8)
+    np.testing.assert_allclose(errors[4], errors[5], rtol=1e-8)
+    if method in st.FAMILY:
+        # t^(-r/2) remains to be learned with friction r: at most 1e-18
+        np.testing.assert_allclose(errors[3], errors[5], rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["tall", "wide", "lonely column"])
+@pytest.mark.parametrize("name", [*FIRST_ORDER, *SECOND_ORDER])
+def test_the_scale_of_the_columns_is_a_scale_of_time(name, kind):
+    data = case(kind)
+    method = made(name, data.largest)
+    if method == st.HeavyBallFlow():
+        method = st.HeavyBallFlow(damping=0.1 * np.sqrt(data.largest))
+    stops = np.array([0.0, 0.1, 3.0, 50.0, 1e5, np.inf])
+    expected = st.leave_one_out(data.X, data.y, method, stops).errors
+    for scale in (2.0**-300, 2.0**300):
+        scaled = method.in_units_of(scale**-2)
+        at = stops / scale ** (3 - method.time_power)
+        found = st.leave_one_out(scale * data.X, data.y, scaled, at).errors
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 # ---------------------------------------------------------------- penalties
@@ -369,6 +392,9 @@ def test_every_container_gives_the_refits_of_its_numbers(container, kind):
         rounding = SINGLE if "float32" in container else RESIDUALS
         found = st.left_out_residuals(X, y, method, stops[2], **data.options)
         assert_values(np.asarray(found, float), residuals[2], data.size, rounding)
+        assert str(getattr(found, "dtype", "")).endswith(
+            "float32" if "float32" in container else "64"
+        )
         new = in_container(container, data.X[:3], data.y)[0]
         given = data.options | {"new": new}
         found = st.left_out_predictions(X, y, method, stops[2], **given)

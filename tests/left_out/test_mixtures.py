@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from left_out.cases import METHODS, problem, rows_of
+from contract import case, made
 from stoptime.left_out.contours import Ellipse, Mix, Span, contour_for, serving_ladder, values_at
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.residuals import LeftOut
 from stoptime.left_out.ridges import Ridges, by_operators
+from stoptime.left_out.rows import Rows
+from stoptime.spectrum.decompose import open_data
 
 SMOOTH = [st.Ridge(), st.GradientFlow(), st.CriticalFlow(), st.IteratedRidge(3)]
 WAVES = [st.AcceleratedFlow(3.0), st.AcceleratedFlow(9.0), st.HeavyBallFlow(0.1)]
@@ -83,17 +85,27 @@ def test_scales_are_interpolated_to_rounding():
     np.testing.assert_array_equal(Mix.of(values, np.array([1.2, 1.1, 1.1])).scales, [1.1, 1.2])
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("kind", ["tall", "wide", "weights", "targets", "leverage one"])
-def test_ridges_and_eigenvalues_without_each_row_agree(kind, method):
-    X, y, options = problem(kind)
+NAMES = [
+    "ridge", "gradient flow", "friction 3", "critical flow", "iterated ridge", "friction 1.5",
+    "six times iterated ridge", "friction 9", "heavy-ball flow", "undamped heavy-ball flow",
+]  # fmt: skip
+
+
+def rows_of(data, spectrum):
+    return Rows(open_data(data.X, data.y, data.sample_weight, True).rows, spectrum)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["tall", "wide", "weights", "lonely column", "three targets"])
+def test_ridges_and_eigenvalues_without_each_row_agree(kind, name):
+    data = case("tall", 3) if kind == "three targets" else case(kind)
+    method = made(name, data.largest)
     stops = np.geomspace(0.1, 20.0, 7)
-    spectrum = st.decompose(X, y, solver="svd", **options)
-    left_out = LeftOut(rows_of(X, y, options["sample_weight"], spectrum))
-    rows = left_out.rows
+    rows = rows_of(data, st.decompose(data.X, data.y, solver="svd", **data.options))
+    left_out = LeftOut(rows)
     assert isinstance(left_out.route(method, stops).source, Ridges)
     found = left_out.at_stops(method, stops) / rows.unit
-    block = rows.block(slice(0, len(X)))
+    block = rows.block(slice(0, data.n))
     for by_svd in (True, False):
         direct = Downdated(rows.eigenvalues, method, stops, by_svd)
         expected = (direct.residuals(block, rows.coef) * block.stretch[:, None]).transpose(2, 1, 0)
@@ -105,14 +117,15 @@ def test_ridges_and_eigenvalues_without_each_row_agree(kind, method):
     np.testing.assert_allclose(source.coefficients(block, rows.coef, mixed), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS[:4], ids=str)
-def test_operators_of_many_targets_give_the_residuals_of_few(method):
-    X, y, _ = problem("many targets")
-    rows = rows_of(X, y, None, st.decompose(X, y))
+@pytest.mark.parametrize("name", NAMES[:4])
+def test_operators_of_many_targets_give_the_residuals_of_few(name):
+    data = case("tall", 20)
+    rows = rows_of(data, data.spectrum)
+    method = made(name, data.largest)
     source = LeftOut(rows).route(method, np.geomspace(0.1, 20.0, 7)).source
-    block = rows.block(slice(0, len(X)))
+    block = rows.block(slice(0, data.n))
     expected = by_operators(*source.operators(block), block, rows.coef)
     for target in range(3):
         one = rows.of_targets(slice(target, target + 1))
-        found = source.residuals(one.block(slice(0, len(X))), one.coef)[0]
+        found = source.residuals(one.block(slice(0, data.n)), one.coef)[0]
         np.testing.assert_allclose(found, expected[target], atol=1e-10)

@@ -426,6 +426,7 @@ def test_an_interrupt_keeps_the_best_step_so_far():
         ({}, iris, species, [1.0, 2.0], "inconsistent numbers of samples"),
         ({"cv": PredefinedSplit(species - 1)}, iris, species, 1.0 * (species == 0), "not zero"),
         ({"method": "ridge"}, iris, species, None, r"fitted step by step.*take"),
+        ({"method": st.Adam()}, iris, species, None, r"fitted step by step.*take"),
         ({"method": st.Averaged(st.Nesterov(), "tail")}, iris, species, None, "step by step"),
         ({"method": []}, iris, species, None, "at least one method"),
         ({"max_iter": 0}, iris, species, None, "max_iter must be"),
@@ -451,6 +452,8 @@ def test_plans_say_when_to_stop_that_very_run():
     )
     assert (short.iterations, short.finished) == (20, False)
     assert "longer run" in str(short)
+    with pytest.raises(ValueError, match=r"fitted step by step, and Adam.*take"):
+        st.plan(X=iris, y=species, method=st.Adam(), loss="cross-entropy")
     with pytest.raises(ValueError, match='loss must be "squared", "mse" or'):
         st.plan(X=iris, y=species, loss="hinge")
     with pytest.raises(ValueError, match="needs X, and labels"):

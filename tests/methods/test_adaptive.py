@@ -72,22 +72,14 @@ def test_degrees_of_freedom_are_the_derivative_of_the_fit(method, intercept):
     assert drawn.degrees_of_freedom[0] == intercept
 
 
-@pytest.mark.parametrize("method", [st.Adam(lr=0.02, eps=0.05), st.AdaGrad(lr=0.2, eps=0.05)])
-def test_degrees_of_freedom_are_the_covariance_with_the_response(method):
-    """Stein's identity: the mean of the trace is Σ Cov(fit, y)/σ², where the fit has no jumps."""
+def test_a_rotation_of_the_features_changes_the_path():
     rng = np.random.default_rng(0)
-    X, _ = make_data(15, 3)
-    runs = 4000
-    noise = rng.standard_normal((15, runs))
-    Y = (X @ [1.0, -0.5, 0.0])[:, None] + noise
-    stops = [5, 40]
-    drawn = st.path(X, Y, method, stops, fit_intercept=False)
-    fits = np.einsum("np,tpq->tnq", X, drawn.coef)
-    # the fit without noise is a control variate
-    plain = st.path(X, X @ [1.0, -0.5, 0.0], method, stops, fit_intercept=False).predict(X)
-    covariances = ((fits - plain[:, :, None]) * noise).sum(axis=1) - drawn.degrees_of_freedom
-    error = covariances.std(axis=1) / np.sqrt(runs)
-    assert np.all(np.abs(covariances.mean(axis=1)) < 4 * error)
+    X = rng.standard_normal((30, 4))
+    y = X[:, 0] + rng.standard_normal(30)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    plain = st.path(X, y, st.Adam(), [10]).predict(X)
+    turned = st.path(X @ turn, y, st.Adam(), [10]).predict(X @ turn)
+    assert np.abs(plain - turned).max() > 1e-3
 
 
 def test_a_weight_of_two_counts_a_row_twice_and_targets_are_apart():
@@ -103,14 +95,6 @@ def test_a_weight_of_two_counts_a_row_twice_and_targets_are_apart():
         alone = st.path(X, Y[:, k], st.Adam(0.1), [3, 30])
         np.testing.assert_allclose(drawn.coef[:, :, k], alone.coef, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(drawn.degrees_of_freedom[:, k], alone.degrees_of_freedom)
-
-
-def test_a_rotation_of_the_features_changes_the_path():
-    X, y = make_data(30, 4)
-    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
-    plain = st.path(X, y, st.Adam(), [10]).predict(X)
-    turned = st.path(X @ turn, y, st.Adam(), [10]).predict(X @ turn)
-    assert np.abs(plain - turned).max() > 1e-3
 
 
 def test_data_of_every_kind():

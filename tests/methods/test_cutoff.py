@@ -1,5 +1,7 @@
 """Spectral cut-off: principal component regression, equal eigenvalues, and where it is refused."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import stoptime as st
-from left_out.cases import problem
+from contract import case
+from stoptime.support.wording import method_in_words
 from stoptime.theory.search import risk_ratio
 
 CUTOFF = st.SpectralCutoff()
@@ -23,8 +26,8 @@ def components(X, y, k, new):
 
 @pytest.fixture(params=["tall", "wide", "rank deficient"])
 def data(request):
-    X, y, _ = problem(request.param)
-    return X, y, st.decompose(X, y).rank
+    found = case(request.param)
+    return found.X, found.y, found.spectrum.rank
 
 
 def test_the_path_is_principal_component_regression(data):
@@ -35,6 +38,22 @@ def test_the_path_is_principal_component_regression(data):
         np.testing.assert_allclose(drawn.predict(X)[k], components(X, y, k, X), atol=1e-8)
     np.testing.assert_allclose(drawn.degrees_of_freedom[:-2], stops + 1)
     np.testing.assert_allclose(drawn.coef[-2], drawn.coef[-1], rtol=1e-9)
+
+
+def test_leave_one_out_is_that_of_refits_by_scikit_learn(data):
+    X, y, rank = data
+    stops = np.arange(rank)
+    found = np.array([st.left_out_residuals(X, y, CUTOFF, k) for k in stops])
+    refits = np.empty_like(found)
+    for row in range(len(X)):
+        kept = np.arange(len(X)) != row
+        for k in stops:
+            count = min(k, st.decompose(X[kept], y[kept]).rank)
+            refits[k, row] = y[row] - components(X[kept], y[kept], count, X[[row]])[0]
+    sizes = np.sqrt((refits**2).mean(axis=1, keepdims=True))
+    assert np.abs((found - refits) / sizes).max() < 1e-8
+    curve = st.leave_one_out(X, y, CUTOFF, stops)
+    np.testing.assert_allclose(curve.errors, (refits**2).mean(axis=1), rtol=1e-8)
 
 
 def test_equal_eigenvalues_share_so_that_no_basis_matters(rng):
@@ -92,6 +111,22 @@ def test_every_rule_chooses_the_components(rule, rng):
     expected = components(X, y, int(model.stop_), X)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-9)
     np.testing.assert_array_equal(model.choice_.curve.stops, np.arange(9))
+
+
+def test_values_files_and_repr(tmp_path, rng):
+    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
+    tuned = st.path(X, y, CUTOFF, [1]).method
+    assert tuned.is_tuned
+    assert not CUTOFF.is_tuned
+    assert pickle.loads(pickle.dumps(tuned)) == tuned
+    assert hash(tuned) == hash(pickle.loads(pickle.dumps(tuned)))
+    assert repr(tuned) == repr(CUTOFF) == "SpectralCutoff()"
+    assert method_in_words(tuned) == "spectral-cutoff"
+    model = st.StoppedRegressor(CUTOFF, stop=2).fit(X, y)
+    st.save(model, tmp_path / "model.json")
+    again = st.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.method == model.method_
 
 
 def test_refusals():

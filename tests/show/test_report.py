@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import stoptime as st
 from stoptime.show import report
+from stoptime.support.wording import number
 from stoptime.tables.results import key_figures
 
 EVIL = "<script>alert(1)</script>"
@@ -73,7 +74,9 @@ def test_the_numbers_are_those_of_the_fit():
         assert one.name in text
     for candidate in fit.model.choice_.candidates:
         assert candidate.method.name in text
-    assert "lie in their 90% interval" in text
+    width = number(np.quantile(np.abs(fit.model.left_out_residuals_), 0.9))
+    assert f"90% lie between -{width} and {width}" in text
+    assert text.count("<td>chosen</td>") == 1
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_a_report_of_a_pipeline_takes_its_frame(tmp_path, rng):
     text = (tmp_path / "c.html").read_text()
     for words in ("Confusion matrix", "Calibration curve", "level = low", "predicted mid"):
         assert words in text
-    assert "Prediction intervals" not in text
+    assert "Residuals" not in text
 
 
 def test_reports_check_what_they_get(tmp_path, rng):

@@ -3,17 +3,14 @@
 ``make soak`` runs them; the tests of ``theory/`` try a few of the same problems.
 """
 
-import os
-
 import numpy as np
 import pytest
 
 import stoptime as st
+from campaign import long
 from theory.batch_cases import problem, simulated, worst_deviation
 
-pytestmark = pytest.mark.skipif(
-    "STOPTIME_SOAK" not in os.environ, reason="a campaign of minutes: make soak"
-)
+pytestmark = long
 
 
 @pytest.mark.parametrize("seed", range(100, 150))

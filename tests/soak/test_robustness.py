@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import multiprocessing
 import os
-import pickle
 import random
 import resource
 import subprocess
@@ -18,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from joblib import Parallel, delayed
+from matplotlib.figure import Figure
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import stoptime as st
@@ -27,7 +27,7 @@ from stoptime.paper.reproduction import Experiment
 from stoptime.show import explorer, report
 from stoptime.support import files
 
-# ---------------------------------------------------------------- threads, processes, pickles
+# ---------------------------------------------------------------- threads and processes
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ ESTIMATORS = [
     st.StoppedRegressor(),
     st.StoppedRegressorCV(stops=30),
     st.StoppedRegressorCV("nesterov", stops=[1, 5, 20], cv=4),
-    st.StoppedKernelRegressorCV("ridge", stops=20),
+    st.StoppedKernelRegressorCV("ridge", stops=20, kernel="rbf", gamma=0.1),
 ]
 
 
@@ -50,9 +50,12 @@ def bits(model):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_fits_in_parallel_threads_give_identical_bits(table, estimator):
-    from sklearn.base import clone
-
+def test_threads_change_no_bit_and_those_of_blas_rounding_alone(table, estimator):
+    fits = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            fits.append(clone(estimator).fit(*table).predict(table[0]))
+    np.testing.assert_allclose(*fits, rtol=1e-9, atol=1e-9)
     alone = bits(clone(estimator).fit(*table))
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: bits(clone(estimator).fit(*table)), range(8))) == {alone}
@@ -65,33 +68,6 @@ def test_one_spectrum_serves_many_threads(table):
     with ThreadPoolExecutor(4) as pool:
         drawn = pool.map(lambda name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes(), methods)
         assert list(drawn) == [alone[name] for name in methods]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_number_of_blas_threads_changes_rounding_alone(table, estimator):
-    fits = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            fits.append(estimator.fit(*table).predict(table[0]))
-    np.testing.assert_allclose(*fits, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_pickles_of_every_protocol_keep_every_bit(table, estimator, protocol):
-    model = estimator.fit(*table)
-    assert bits(pickle.loads(pickle.dumps(model, protocol))) == bits(model)
-
-
-def test_joblib_fits_in_processes(table):
-    alone = bits(ESTIMATORS[1].fit(*table))
-    with threadpool_limits(1):
-        models = Parallel(n_jobs=2, backend="loky")(
-            delayed(ESTIMATORS[1].fit)(*table) for _ in range(2)
-        )
-    for model in models:
-        np.testing.assert_allclose(model.coef_, ESTIMATORS[1].coef_, rtol=1e-10)
-        assert model.stop_ == pytest.approx(alone[1], rel=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -182,10 +158,7 @@ def full_disk(room=8):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def figure():
-    from matplotlib.figure import Figure
-
-    return Experiment("figure", Figure(), ("a",), [(1,)] * 99, "nothing")
+FIGURE = Experiment("figure", Figure(), ("a",), [(1,)] * 99, "nothing")
 
 
 def one_model(table):
@@ -198,42 +171,31 @@ WRITERS = {
     "explorer.html": lambda _, path: explorer.write(path),
     "statistics.npz": lambda table, path: st.summarise(*table).save(path),
     "arrays.npz": lambda table, path: files.save_arrays(path, {"X": table[0]}),
-    "figure.pdf": lambda _, path: figure().write(path.parent),
+    "figure.pdf": lambda _, path: FIGURE.write(path.parent),
 }
+READERS = {"model.json": st.load, "statistics.npz": st.Statistics.load}
 
 
+def refuse(self, _):
+    raise PermissionError(13, "Permission denied", str(self))
+
+
+@pytest.mark.parametrize("fault", ["a full disk", "a file that may not be replaced"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_is_an_error_and_leaves_the_old_file(table, tmp_path, name):
+def test_what_cannot_be_written_is_an_error_and_leaves_the_old_file(
+    table, tmp_path, name, fault, monkeypatch
+):
     target = tmp_path / name
     target.write_text("the old")
-    with full_disk(), pytest.raises(OSError, match="File too large"):
-        WRITERS[name](table, target)
+    if fault == "a full disk":
+        with full_disk(), pytest.raises(OSError, match="File too large"):
+            WRITERS[name](table, target)
+    else:
+        monkeypatch.setattr(Path, "replace", refuse)
+        with pytest.raises(PermissionError):
+            WRITERS[name](table, target)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert target.read_text() == "the old"
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_file_that_may_not_be_replaced_is_an_error_and_stays(table, tmp_path, name, monkeypatch):
-    def refuse(self, _):
-        raise PermissionError(13, "Permission denied", str(self))
-
-    target = tmp_path / name
-    target.write_text("the old")
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(PermissionError):
-        WRITERS[name](table, target)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert target.read_text() == "the old"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_folder_that_is_closed_to_us_is_an_error(table, tmp_path, name):
-    tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError):
-        WRITERS[name](table, tmp_path / name)
-    tmp_path.chmod(0o700)
-    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -255,33 +217,27 @@ def test_predictions_on_a_full_disk_are_one_line_and_no_file(tmp_path, ending):
 # ---------------------------------------------------------------- files that are not what they seem
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
-def test_a_truncated_file_is_refused_by_name(table, tmp_path, share):
-    for name, load in (("model.json", st.load), ("statistics.npz", st.Statistics.load)):
-        path = tmp_path / name
-        WRITERS[name](table, path)
-        path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+@pytest.mark.parametrize("name", READERS)
+def test_a_damaged_file_is_refused_by_name_or_still_makes_sense(table, tmp_path, name):
+    path = tmp_path / name
+    WRITERS[name](table, path)
+    whole = path.read_bytes()
+    for share in (0.0, 0.3, 0.9, 0.999):
+        path.write_bytes(whole[: int(share * len(whole))])
         with pytest.raises(ValueError, match=name):
-            load(path)
-
-
-def test_noise_in_a_file_is_refused_or_harmless(table, tmp_path):
-    """Flip bytes at random: a ValueError, or a file that still makes sense; nothing else."""
+            READERS[name](path)
     noise = random.Random(1)
-    for name, load in (("model.json", st.load), ("statistics.npz", st.Statistics.load)):
-        path = tmp_path / name
-        WRITERS[name](table, path)
-        whole, refused = path.read_bytes(), 0
-        for _ in range(150):
-            broken = bytearray(whole)
-            for _ in range(noise.randint(1, 4)):
-                broken[noise.randrange(len(broken))] = noise.randrange(256)
-            path.write_bytes(bytes(broken))
-            try:
-                load(path)
-            except ValueError:
-                refused += 1
-        assert refused > 0
+    refused = 0
+    for _ in range(150):
+        broken = bytearray(whole)
+        for _ in range(noise.randint(1, 4)):
+            broken[noise.randrange(len(broken))] = noise.randrange(256)
+        path.write_bytes(bytes(broken))
+        try:
+            READERS[name](path)
+        except ValueError:
+            refused += 1
+    assert refused > 0
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "tsv"])
@@ -327,7 +283,7 @@ STARVED = """
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the memory of a process")
-@pytest.mark.parametrize(("solver", "room"), [("gram", 20), ("gram", 60), ("svd", 60)])
+@pytest.mark.parametrize(("solver", "room"), [("gram", 20), ("svd", 60)])
 def test_too_little_memory_is_a_memory_error(solver, room):
     script = textwrap.dedent(STARVED.format(solver=solver, room=room))
     result = subprocess.run(  # noqa: S603 - our own script

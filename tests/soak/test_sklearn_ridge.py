@@ -4,12 +4,12 @@ Tests that do not apply are excused by name, with the reason.
 """
 
 import importlib.util
-import os
 from pathlib import Path
 
 import pytest
 import sklearn.linear_model
 
+from campaign import SOAK
 from soak.ridge_adapters import NAMES
 
 FILE = Path(sklearn.linear_model.__file__).parent / "tests" / "test_ridge.py"
@@ -83,7 +83,7 @@ def applicable(items):
         if name in EXCUSED or private or "array_namespace" in given:
             continue
         used = {key: value for key, value in given.items() if key not in IGNORED}
-        case = name, repr(used) if "STOPTIME_SOAK" in os.environ else ""
+        case = name, repr(used) if SOAK else ""
         # for other solvers of scikit-learn, the tests themselves skip sparse X
         if case not in kept or {"sparse_cg", "eigen"} & set(map(given.get, IGNORED)):
             kept[case] = item

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections import Counter
@@ -13,15 +12,15 @@ from collections import Counter
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as some
 from sklearn.model_selection import KFold
 
 import stoptime as st
+from campaign import SOAK, examples
 from soak import oracle
 from soak.problems import KINDS, MATRIX_FREE, STREAMED, TENSORS, data, methods, stops, typical
 
-PROBLEMS = int(os.environ.get("STOPTIME_SOAK", "240"))
 SEEN: Counter[str] = Counter()
 
 SAFETY = 1000.0  # times the first-order bound, which has no constants
@@ -37,13 +36,6 @@ LOST = "rounding of XᵀX may change"
 OWN_WARNINGS = f"gcv|Generalised|stop|too small beside|{LOST}"
 
 
-def campaign(share: float):
-    """Return settings for a share of the problems."""
-    profile = settings.get_profile("soak" if "STOPTIME_SOAK" in os.environ else "repeatable")
-    count = max(10, round(PROBLEMS * share))
-    return settings(profile, max_examples=count, suppress_health_check=list(HealthCheck))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def counts(request):
     yield
@@ -51,7 +43,7 @@ def counts(request):
     reporter, capture = (
         plugins.get_plugin(name) for name in ("terminalreporter", "capturemanager")
     )
-    if "STOPTIME_SOAK" in os.environ and reporter is not None:
+    if SOAK and reporter is not None:
         with capture.global_and_fixture_disabled():  # else it would be shown beside a failure alone
             reporter.write_line(
                 "\n" + ", ".join(f"{name}: {count}" for name, count in sorted(SEEN.items()))
@@ -211,7 +203,7 @@ def slow_to_search(generated, method) -> bool:
     return generated.kind == "operator" and isinstance(method, st.Iteration)
 
 
-@campaign(0.6)
+@examples(144, 12_000)
 @given(generated=data(), draw=some.data())
 def test_a_path_is_right_or_refused(generated, draw):
     scale = typical(generated)
@@ -258,7 +250,7 @@ def by_rule(rule, generated):
     return {"cv": folds} if rule == "folds" else {"rule": rule}
 
 
-@campaign(0.25)
+@examples(60, 5000)
 @given(generated=data(least_rows=2), draw=some.data())
 def test_a_chosen_stop_is_right_or_refused(generated, draw):
     scale = typical(generated)
@@ -294,7 +286,7 @@ def test_a_chosen_stop_is_right_or_refused(generated, draw):
 DENSE = [kind for kind in KINDS if kind not in {*MATRIX_FREE, *STREAMED, *TENSORS}]
 
 
-@campaign(0.15)
+@examples(36, 3000)
 @given(generated=data(kinds=DENSE, least_rows=2), draw=some.data())
 def test_a_kernel_fit_is_right_or_refused(generated, draw):
     kernel = draw.draw(some.sampled_from(["rbf", "linear", "poly", "laplacian"]), "kernel")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
-from sklearn.model_selection import KFold, PredefinedSplit
+from sklearn.model_selection import PredefinedSplit
 from threadpoolctl import threadpool_limits
 
 import stoptime as st
@@ -59,20 +59,6 @@ def test_arrays_in_any_blocks(table, scheduler, columns, kind):
     predicted = model.predict(lazy)
     assert isinstance(predicted, da.Array)
     np.testing.assert_allclose(predicted.compute(), model.predict(X))
-
-
-def test_weights_shuffled_folds_and_many_targets(table):
-    X, y = table
-    Y, weights = np.column_stack([y, X[:, 0] - y]), np.random.default_rng(1).uniform(0.1, 2, 1000)
-    folds = KFold(4, shuffle=True, random_state=0)
-    options = {"method": "nesterov-flow", "cv": folds, "stops": [0.3, 3.0]}
-    lazy = [da.from_array(a, chunks=(150, *a.shape[1:])) for a in (X, Y, weights)]
-    model = st.StoppedRegressorCV(**options).fit(*lazy)
-    peer = st.StoppedRegressorCV(**options).fit(X, Y, weights)
-    same_fit(model, peer)
-    assert model.predict(lazy[0]).compute().shape == (1000, 2)
-    one = da.from_array(Y, chunks=(150, 1))
-    same_fit(st.StoppedRegressorCV(**options).fit(lazy[0], one, lazy[2]), peer)
 
 
 def test_dataframes_of_unknown_length(table, frame):

@@ -232,27 +232,6 @@ def test_one_space_serves_all_stops_and_methods():
     assert f"{spectrum.krylov.products} products" in repr(spectrum)
 
 
-@pytest.mark.parametrize("shape", [(150, 40), (40, 150)], ids=str)
-@pytest.mark.parametrize("solver", ["gram", "krylov"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_both_routes_equal_dense_data(shape, solver, fit_intercept):
-    X, y = data(*shape)
-    Y = np.column_stack([y, y**2, np.ones(len(y))])
-    options = {"sample_weight": np.arange(len(y)) % 3, "fit_intercept": fit_intercept}
-    stops = [0.0, 1.0, 10.0, np.inf]
-    found = st.path(X, Y, "nesterov-flow", stops, solver=solver, **options)
-    exact = st.path(X.toarray(), Y, "nesterov-flow", stops, **options)
-    for one, two in ((found.coef, exact.coef), (found.intercept, exact.intercept)):
-        np.testing.assert_allclose(one, two, atol=2e-6 * np.abs(two).max())
-    for rows in (X, X.tocsc(), aslinearoperator(X)):
-        np.testing.assert_allclose(found.predict(rows), found.predict(X.toarray()), atol=1e-9)
-    if solver == "gram":
-        np.testing.assert_allclose(found.degrees_of_freedom, exact.degrees_of_freedom, rtol=1e-9)
-        assert found.krylov is None
-    else:
-        assert np.isnan(found.degrees_of_freedom).all()
-
-
 def test_conjugate_gradients_run_in_their_own_space():
     X, y = data(80, 50)
     Y = np.column_stack([y, np.sin(y)])

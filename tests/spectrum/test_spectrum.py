@@ -90,20 +90,6 @@ def test_any_rank_gives_minimum_norm_least_squares_at_the_end(n, p, rank, seed, 
     np.testing.assert_allclose(end.coef[0], expected, atol=1e-8)
 
 
-@given(seed=st.integers(0, 10**6), shift=st.floats(-5, 5))
-def test_path_turns_with_the_columns_and_ignores_shifts(seed, shift):
-    rng = np.random.default_rng(seed)
-    X, y = problem(rng, 15, 5)
-    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
-    stops = [0.1, 1.0, 30.0]
-    plain, turned = (
-        path(X, y, "nesterov-flow", stops),
-        path(X @ Q + shift, y - shift, "nesterov-flow", stops),
-    )
-    np.testing.assert_allclose(turned.coef, plain.coef @ Q, atol=1e-9)
-    np.testing.assert_allclose(turned.predict(X @ Q + shift), plain.predict(X) - shift, atol=1e-9)
-
-
 def test_auto_takes_the_svd_where_squares_lose_the_answer(rng):
     U, _ = np.linalg.qr(rng.standard_normal((200, 6)))
     V, _ = np.linalg.qr(rng.standard_normal((6, 6)))

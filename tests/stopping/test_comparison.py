@@ -1,17 +1,14 @@
-"""The choice among several methods: shared ridges, ties, paired differences, and what it gains."""
+"""The choice among several methods: ties, paired differences, simplicity, and what it gains."""
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
 from sklearn.linear_model import RidgeCV
 
 import stoptime as st
+from contract import fitted
 from stoptime.stopping.rule import first_up_to_ties
 
-
-@pytest.fixture(scope="module")
-def diabetes():
-    return load_diabetes(return_X_y=True)
+SMOOTH = ["ridge", "gradient-flow", "critical-flow"]
 
 
 def leaning(seed, decay, n=300, p=150, noise=0.5):
@@ -27,10 +24,9 @@ def leaning(seed, decay, n=300, p=150, noise=0.5):
 
 
 def test_auto_is_the_family_and_the_default(diabetes):
-    X, y = diabetes
-    auto = st.StoppedRegressorCV("auto").fit(X, y)
-    default = st.StoppedRegressorCV().fit(X, y)
-    listed = st.StoppedRegressorCV(list(st.FAMILY)).fit(X, y)
+    auto = st.StoppedRegressorCV("auto").fit(*diabetes)
+    default = st.StoppedRegressorCV().fit(*diabetes)
+    listed = st.StoppedRegressorCV(list(st.FAMILY)).fit(*diabetes)
     assert auto.method_ == default.method_ == listed.method_
     assert auto.stop_ == default.stop_ == listed.stop_
     assert [one.method for one in auto.choice_.candidates] == list(st.FAMILY)
@@ -49,14 +45,43 @@ def test_candidates_are_compared_row_by_row(diabetes):
         assert one.behind >= -1e-4 * model.choice_.error
 
 
+def many_rows():
+    """Return thousands of rows for each column, where least squares is nearly the best of all."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((16_000, 3)) * [1, 0.1, 0.01]
+    return X, X @ [1, 10, 100] + rng.standard_normal(16_000)
+
+
+@pytest.mark.parametrize("targets", [4, 17, None])
+def test_candidates_of_many_targets_and_without_a_chance_have_left_out_errors(targets, diabetes):
+    X, y = many_rows() if targets is None else diabetes
+    Y = y if targets is None else np.column_stack([y] * targets)
+    for one in fitted("auto", X, Y).choice_.candidates:
+        curve = st.leave_one_out(X, Y, one.method, [float(one.stop)], standard_errors=False)
+        # both are exact, and differ by rounding
+        assert one.error == pytest.approx(curve.errors.mean(), rel=1e-7), one.method
+
+
+@pytest.mark.parametrize("targets", [4, 16])
+def test_left_out_errors_decide_the_method_of_many_targets(targets):
+    """A few rows of high leverage mislead path GCV, which sees an average row."""
+    chosen = []
+    for seed in range(6):
+        rng = np.random.default_rng([37, seed])
+        X = rng.normal(size=(80, 20)) * np.arange(1, 21.0) ** -0.7
+        X[:3] *= 8
+        y = X @ (rng.normal(size=20) * np.arange(1, 21.0) ** -0.5) + 2 * rng.standard_t(3, 80)
+        alone = fitted("auto", X, y)
+        many = fitted("auto", X, np.column_stack([y] * targets))
+        chosen.append((alone.method_, many.method_))
+    assert all(one == other for one, other in chosen), chosen
+
+
 @pytest.mark.parametrize("options", [{"cv": 4}, {"rule": "path-gcv"}, {"rule": "sure"}])
 def test_other_rules_compare_methods_too(options, diabetes):
-    X, y = diabetes
-    model = st.StoppedRegressorCV(["ridge", "gradient-flow"], **options).fit(X, y)
-    errors = [
-        st.StoppedRegressorCV(name, **options).fit(X, y).choice_.error
-        for name in ("ridge", "gradient-flow")
-    ]
+    names = ["ridge", "gradient-flow"]
+    model = st.StoppedRegressorCV(names, **options).fit(*diabetes)
+    errors = [st.StoppedRegressorCV(name, **options).fit(*diabetes).choice_.error for name in names]
     assert model.choice_.error == pytest.approx(min(errors), rel=1e-4)
     spreads = [one.standard_error for one in model.choice_.candidates]
     assert all((spread is None) == ("cv" not in options) for spread in spreads)
@@ -81,8 +106,43 @@ def test_the_first_of_equal_methods_is_taken():
 
 
 def test_rules_that_cannot_compare_methods_take_one(diabetes):
+    assert st.StoppedRegressorCV(rule="discrepancy").fit(*diabetes).method_ == st.AcceleratedFlow()
+    assert st.StoppedRegressorCV(rule="gcv").fit(*diabetes).method_ == st.Ridge()
+    for rule in ("discrepancy", "ncp", "l-curve"):
+        with pytest.raises(ValueError, match="cannot compare methods"):
+            st.StoppedRegressorCV(["ridge", "gradient-flow"], rule=rule).fit(*diabetes)
+    with pytest.raises(ValueError, match=r"path-gcv.*loo|loo.*path-gcv"):
+        st.StoppedRegressorCV(["ridge", "gradient-flow"], rule="gcv").fit(*diabetes)
+
+
+# ---------------------------------------------------------------- the simplest method
+
+
+def test_the_simplest_method_is_preferred_with_folds():
+    """Ridge is behind by a twentieth of the standard error, over rows as over folds."""
+    rng = np.random.default_rng([31, 10])
+    X = rng.normal(size=(100, 12)) * np.arange(1, 13.0) ** -0.5
+    y = X @ rng.normal(size=12) + 2 * rng.normal(size=100)
+    best = fitted(SMOOTH, X, y, cv=5)
+    assert best.method_ != st.Ridge()
+    assert fitted("ridge", X, y, cv=5).choice_.error < 1.001 * best.choice_.error
+    assert fitted(SMOOTH, X, y, cv=5, prefer_simple=True).method_ == st.Ridge()
+
+
+@pytest.mark.parametrize("targets", [1, 4, 20])
+def test_the_simplest_method_is_preferred_with_many_targets(targets, diabetes):
     X, y = diabetes
-    assert st.StoppedRegressorCV(rule="discrepancy").fit(X, y).method_ == st.AcceleratedFlow()
-    assert st.StoppedRegressorCV(rule="gcv").fit(X, y).method_ == st.Ridge()
-    with pytest.raises(ValueError, match="cannot compare methods"):
-        st.StoppedRegressorCV(["ridge", "gradient-flow"], rule="discrepancy").fit(X, y)
+    assert fitted("auto", X, y).method_ != st.Ridge()
+    assert fitted("auto", X, np.stack([y] * targets, 1), prefer_simple=True).method_ == st.Ridge()
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 5}], ids=["loo", "folds"])
+def test_a_method_that_is_clearly_better_is_kept(options):
+    """The signal is in the first three of sixty directions, which ridge cannot single out.
+
+    Ridge is behind by 2.5 to 3 standard errors, over rows as over folds.
+    """
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(400, 60)) * np.where(np.arange(60) < 3, 3.0, 0.5)
+    y = X[:, :3] @ np.ones(3) + 2 * rng.normal(size=400)
+    assert fitted(SMOOTH, X, y, prefer_simple=True, **options).method_ != st.Ridge()

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import j1, y1
 
 import stoptime as st
+from contract import fitted
 from stoptime import METHODS, AcceleratedFlow, GradientFlow, HeavyBallFlow, Ridge, decompose, path
 from stoptime.left_out.exact import leave_one_out
 from stoptime.stopping.gcv import naive_gcv, path_gcv
@@ -62,9 +63,7 @@ def test_it_solves_the_volterra_equation(method, fit_intercept):
     below = t >= tau
     pushes = np.stack([green(method, value, t[below], tau[below]) for value in s])
     kernel[1:, 1:][below] = stretch / n * s @ pushes
-    if isinstance(method, GradientFlow):  # the only kernel that does not vanish at zero
-        kernel[1:, 0] = stretch / n * s @ np.stack([green(method, v, times[1:], 0.0) for v in s])
-    if isinstance(method, HeavyBallFlow):
+    if not isinstance(method, AcceleratedFlow):  # whose push at time zero vanishes
         kernel[1:, 0] = stretch / n * s @ np.stack([green(method, v, times[1:], 0.0) for v in s])
     rule = step * kernel
     rule[:, 0] /= 2
@@ -106,6 +105,14 @@ def test_many_targets_are_many_single_ones(shape):
     for target in range(3):
         single = path_gcv(decompose(X, Y[:, target]), "nesterov-flow", stops)
         np.testing.assert_allclose(found[:, target], single, rtol=1e-9, atol=1e-12)
+
+
+def test_the_rule_has_the_errors_of_the_function():
+    X, y, _ = data(30, 40)
+    stops = np.array([0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0])
+    model = fitted("nesterov-flow", X, y, rule="path-gcv", stops=stops)
+    expected = path_gcv(decompose(X, y), "nesterov-flow", stops)
+    np.testing.assert_allclose(model.errors_, expected, rtol=1e-9)
 
 
 def test_ends():

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import RidgeCV
 from sklearn.metrics import d2_pinball_score, get_scorer, make_scorer
 from sklearn.model_selection import (
     GroupKFold,
@@ -23,7 +22,6 @@ SCORERS = [
     "neg_median_absolute_error", "neg_max_error", "explained_variance", "d2_absolute_error_score",
     "neg_mean_absolute_percentage_error", make_scorer(d2_pinball_score, alpha=0.8),
 ]  # fmt: skip
-PENALTIES = np.geomspace(1e-3, 10, 25)
 
 
 @pytest.fixture(scope="module")
@@ -91,20 +89,6 @@ def test_of_equal_scores_the_earliest_stop_is_chosen(data):
     assert model.fit(X, y).stop_ == 0.5
 
 
-@pytest.mark.parametrize("scoring", SCORERS, ids=str)
-def test_choices_are_those_of_ridgecv(data, scoring):
-    X, y = data
-    peer = RidgeCV(alphas=len(y) * PENALTIES[::-1], scoring=scoring).fit(X, y)
-    model = st.StoppedRegressorCV("ridge", stops=1 / PENALTIES, scoring=scoring).fit(X, y)
-    # RidgeCV keeps alpha and the means of all rows where we keep the penalty per row, so that
-    # scores differ by about 1/n; two stops with nearly the same score may change places
-    ours = -model.errors_[np.argmin(np.abs(model.stops_ - len(y) / peer.alpha_))]
-    assert model.best_score_ - ours <= 2e-3 * abs(model.best_score_)
-    assert model.best_score_ == pytest.approx(peer.best_score_, rel=0.03)
-    steps = np.log(model.stop_ * peer.alpha_ / len(y)) / np.log(PENALTIES[1] / PENALTIES[0])
-    assert abs(steps) < 1.5
-
-
 @pytest.mark.parametrize("scoring", [None, *SCORERS], ids=str)
 @pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
 def test_scores_are_those_of_refits(data, scoring, name):
@@ -168,7 +152,7 @@ def test_a_search_looks_where_the_squared_error_was_looked_for(data):
     model = st.StoppedRegressorCV(scoring="neg_mean_squared_error").fit(X, y)
     assert model.stop_ == squared.stop_
     assert model.best_score_ == pytest.approx(squared.best_score_, rel=1e-9)
-    assert model.choice_.message.startswith("best neg_mean_squared_error at ")
+    assert model.choice_.message.startswith("best neg_mean_squared_error of ")
     absolute = st.StoppedRegressorCV(["ridge", "nesterov-flow"], scoring="neg_mean_absolute_error")
     absolute.fit(X, y)
     assert absolute.best_score_ == pytest.approx(-np.abs(absolute.left_out_residuals_).mean())
@@ -194,13 +178,6 @@ def test_several_targets(data, rng):
         X, np.tile(Y, 10)
     )
     np.testing.assert_allclose(many.errors_, pooled.errors_[:2], rtol=1e-8)
-
-
-def test_kernels_are_scored_too(data):
-    X, y = data
-    model = st.StoppedKernelRegressorCV("ridge", stops=[0.5, 3.0], scoring="r2").fit(X, y)
-    folds = st.StoppedKernelRegressorCV("ridge", stops=[0.5, 3.0], scoring="r2", cv=3).fit(X, y)
-    assert model.best_score_ == pytest.approx(folds.best_score_, abs=0.1)
 
 
 def test_refusals(data):

@@ -52,7 +52,7 @@ def roundtrip(model, folder):
         st.StoppedRegressorCV(),
         st.StoppedRegressorCV(["ridge", st.AcceleratedFlow(5.0)], cv=3),
         st.StoppedRegressor("nesterov", stop=7),
-        st.StoppedRegressor("ridge", stop=np.inf),
+        st.StoppedRegressor("ridge", stop=np.inf, fit_intercept=False),
         st.StoppedRegressorCV(per_target=True),
     ],
 )
@@ -73,6 +73,7 @@ def test_regressors_predict_the_same(tmp_path, data, model, targets):
     np.testing.assert_array_equal(between, loaded.predict_interval(X, 0.91))
     with pytest.raises(ValueError, match=r"up to 0\.999"):
         loaded.predict_interval(X, 0.9995)
+    assert loaded.fit_intercept == model.fit_intercept
     st.save(loaded, tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text() == (tmp_path / "model.json").read_text()
 
@@ -100,6 +101,9 @@ def test_logistic_regression_predicts_the_same(tmp_path, data, count):
     loaded = roundtrip(model, tmp_path)
     np.testing.assert_allclose(loaded.predict_log_proba(X), model.predict_log_proba(X), rtol=1e-8)
     np.testing.assert_allclose(clone(loaded).fit(X, labels).coef_, model.coef_, rtol=1e-9)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    named = roundtrip(clone(model).fit(frame, labels), tmp_path)
+    np.testing.assert_array_equal(named.predict(frame[["d", "b", "a", "c"]]), model.predict(X))
     np.testing.assert_allclose(st.to_sklearn(model).predict_proba(X), model.predict_proba(X))
 
 
@@ -137,7 +141,11 @@ def test_a_loaded_model_is_an_estimator(tmp_path, table, data):
         alone.predict(mixed.drop(columns="b"))
     refitted = clone(alone).fit(X, y)
     np.testing.assert_allclose(refitted.coef_, named.coef_, rtol=1e-9)
-    np.testing.assert_allclose(refitted.half_widths_, alone.half_widths_, rtol=1e-6)
+    ends = refitted.predict_interval(X, 0.8)
+    np.testing.assert_allclose(ends, alone.predict_interval(mixed, 0.8), rtol=1e-6)
+    with pytest.raises(TypeError, match="no training rows, and so no standard errors"):
+        alone.summary()
+    np.testing.assert_allclose(refitted.summary().coef[0], named.coef_, rtol=1e-9)
     without = roundtrip(st.StoppedRegressor(st.ConjugateGradient(), stop=2).fit(X, y), tmp_path)
     with pytest.raises(ValueError, match="without left-out residuals"):
         without.predict_interval(X)

@@ -154,7 +154,13 @@ def test_text_that_hardly_repeats_is_left_out_unless_it_is_wanted(rng):
 
 @pytest.mark.parametrize(
     ("sizes", "kept"),
-    [([12] * 142, 142), ([30] * 20 + [4] * 300, 20), ([30] * 49 + [9] * 3, 52), ([9] * 50, 50)],
+    [
+        ([12] * 142, 142),
+        ([30] * 20 + [4] * 300, 20),
+        ([30] * 49 + [9] * 3, 52),
+        ([9] * 50, 50),
+        ([6] * 300, 0),
+    ],
 )
 def test_ties_at_the_limit_are_all_kept_or_all_left_out(sizes, kept):
     text = np.repeat([f"land {i}" for i in range(len(sizes))], sizes)

@@ -1,4 +1,4 @@
-"""Ball arithmetic, searches that prove a bound on a whole box, and the enclosures they return.
+"""Ball arithmetic, the proof of a statement on a whole box, and the enclosures that are returned.
 
 The precision of python-flint is one setting for the whole process. :func:`working_precision` holds
 a lock while it changes it, so that certificates of several threads run one after another.
@@ -6,7 +6,6 @@ a lock while it changes it, so that certificates of several threads run one afte
 
 from __future__ import annotations
 
-import heapq
 import math
 import sys
 import threading
@@ -15,9 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flint import arb as arb  # noqa: PLC0414 - for the annotations of other modules
@@ -166,99 +163,25 @@ def downward(value: arb) -> float:
     return 0.0 - upward(-value)
 
 
-class Bracket(NamedTuple):
-    """A value that a function certainly reaches in a box, and a cap on all its values there."""
-
-    attained: float
-    cap: float
-    box: Box
+Values = Callable[["arb", "arb"], "arb"]
+"""A ball with all values of a function on a cell, given the centre of the cell and its radius."""
 
 
-NOTHING = Bracket(0.0, 0.0, ((0.0, 0.0),))
-BracketOf = Callable[[Box], Bracket]
-Tail = Callable[[float], "arb"]
-
-
-def bracket_square(box: Box, value: arb, variation: arb) -> Bracket:
-    """Bracket f² on a box, given f at the centre and the largest distance of f from that value."""
-    # abs_lower is a lower bound of |f|: the square is attained even if the ball is wide.
-    return Bracket(downward(value.abs_lower() ** 2), upward((abs(value) + variation) ** 2), box)
-
-
-def supremum(
-    bracket: BracketOf,
-    box: Box,
-    *,
-    known: Bracket,
-    tolerance: float,
-    enough: float = -math.inf,
-) -> Bracket:
-    """Enclose the supremum of a function: bracketed on ``box``, at most ``known.cap`` elsewhere.
-
-    The search ends at the tolerance, or as soon as the cap is low ``enough``.
-    """
-    # Best first: the box with the highest cap is halved next, until that cap exceeds the largest
-    # attained value by at most the tolerance (relative if the supremum exceeds 1).
-    best = known
-    queue: list[tuple[float, int, Bracket]] = []
-    waiting: tuple[Box, ...] = (box,)
-    for examined in range(0, WORK_LIMIT, 2):
-        for i, part in enumerate(waiting):
-            found = bracket(part)
-            best = max(best, found, key=lambda b: b.attained)
-            # The counter breaks ties, because brackets themselves have no order.
-            heapq.heappush(queue, (-found.cap, examined + i, found))
-        worst = queue[0][2]
-        cap = max(worst.cap, known.cap)
-        if cap <= max(best.attained + tolerance * max(1.0, best.attained), enough):
-            return Bracket(best.attained, cap, best.box)
-        # The cap outside the box is now the highest one, and halving boxes cannot lower it.
-        if worst.cap < known.cap:
-            break
-        heapq.heappop(queue)
-        waiting = _halves(worst.box)
+def horizon(tail: Callable[[float], arb], start: float, cap: arb) -> float:
+    """Return a point, not before ``start``, from which on a function is at most a cap."""
+    end = start
+    for _ in range(80):
+        if tail(end) <= cap:
+            return end
+        end *= 1.25
     raise WorkLimitError(
-        f"The supremum is only known to lie in [{best.attained!r}, {cap!r}]; use a larger "
-        f"tolerance than {tolerance:g}."
+        f"Not proven: what comes after {end:.3g} stays below {float(cap):.6g}, or falls too slowly."
     )
 
 
-def largest_on_ray(
-    bracket: BracketOf,
-    tail: Tail,
-    *,
-    unit: float,
-    start: float,
-    tolerance: float,
-    near: Callable[[float], float],
-    known: Bracket = NOTHING,
-    last: float = math.inf,
-    enough: float = -math.inf,
-) -> Bracket:
-    """Enclose the supremum over 0 < u ≤ last of a function with its peaks at a few units.
-
-    From ``start`` on ``tail`` caps what comes later, and no value before ``near`` of an attained
-    value exceeds it, or else the cap of ``known``.
-    """
-    # The larger the value known in advance, the nearer the end of the search can be.
-    grid = np.linspace(0.0, min(5.0 * unit, last), 101)[1:].tolist()
-    best = max(known, *(bracket(((u, u),)) for u in grid), key=lambda found: found.attained)
-    first = near(best.attained)
-    end = max(start, 2 * first)
-    beyond = tail(end) if end < last else exact(0)
-    for _ in range(80):
-        if beyond < best.attained:
-            break
-        end *= 1.25
-        beyond = tail(end) if end < last else exact(0)
-    else:
-        raise WorkLimitError(
-            f"The tail beyond {end:.3g} is not proven to stay below {best.attained:.6g}: it decays "
-            "too slowly."
-        )
-    outside = best._replace(cap=max(known.cap, upward(beyond)))
-    box = ((first, min(end, last)),)
-    return supremum(bracket, box, known=outside, tolerance=tolerance, enough=enough)
+def prove_cap(values: Values, interval: Interval, cap: arb) -> None:
+    """Prove that a function is at most a cap in an interval."""
+    verify(lambda box: bool(values(*centre_and_radius(box[0])) <= cap), (interval,))
 
 
 def verify(holds: Callable[[Box], bool], box: Box) -> None:

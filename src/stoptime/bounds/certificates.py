@@ -15,12 +15,7 @@ from stoptime.bounds.filters import SHAPES, shape_of
 from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation, flow_ratio
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterates import PROVEN_ITERATIONS
-from stoptime.bounds.iterations import (
-    every_step_inflation,
-    iterate_guarantee,
-    step_inflation,
-    step_ratio,
-)
+from stoptime.bounds.iterations import iterate_guarantee, step_inflation, step_ratio
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
@@ -38,7 +33,6 @@ def risk_inflation(
     *,
     stop: float | None = None,
     condition_number: float | None = None,
-    largest_step: float | None = None,
     adaptive: bool = False,
     tolerance: float | None = None,
 ) -> Enclosure:
@@ -62,25 +56,22 @@ def risk_inflation(
     The ``stop`` of the enclosure is the best τ. For heavy-ball flow the constant is the worst of
     all μ/λ*, on which a stop may depend, and the ``stop`` is that of the worst one. For an
     iteration it is the best whole number k, and the eigenvalues go up to 1/ε. Its step is that of
-    the method in units of 1/λ*, the number ελ*; ``step="auto"`` stands for the worst of all steps,
-    and the ``stop`` is then infinite where short steps are the worst ones.
+    the method in units of 1/λ*, the number ελ*.
 
     Parameters
     ----------
     method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
         Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, and the heavy ball a given momentum: its constant grows
-        without bound as the momentum tends to 1.
+        flow needs ``damping="critical"``, the heavy ball a given momentum, and every iteration a
+        given step.
     stop : float, optional
         The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
         maximum over x; by default the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
-    largest_step : float, optional
-        For iterations with ``step="auto"``: an upper bound of ελ*. Long steps are worse.
     adaptive : bool, default=False
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
-        of at most 2000, and an iteration needs a step.
+        of at most 2000.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant: by default 1e-10 for flows, 1e-4
         for iterations and heavy-ball flow; if adaptive, 1e-4 for flows and 1e-3 for the others. If
@@ -98,17 +89,14 @@ def risk_inflation(
     [1.2338..., 1.2339...] at stop 13
     """
     found = _certified(method, (*FLOWS, *PROVEN_ITERATIONS))
-    any_step = isinstance(found, PROVEN_ITERATIONS) and not found.is_tuned
     if condition_number is not None and not isinstance(found, HeavyBallFlow):
         raise ValueError("condition_number is for HeavyBallFlow only.")
-    if adaptive and not (stop is None and largest_step is None):
+    if adaptive and stop is not None:
         raise ValueError("With adaptive=True the stop depends on the spectrum: give none.")
-    if largest_step is not None and not any_step:
-        raise ValueError('largest_step is for iterations with step="auto" only.')
-    if any_step and (adaptive or stop is not None):
-        raise ValueError(
-            "The constant of a stop, and the adaptive one, needs a step: give the number ελ*, for "
-            f"example {type(found).__name__}(step=0.01)."
+    if isinstance(found, PROVEN_ITERATIONS) and isinstance(found.step, str):
+        raise ValueError(  # noqa: TRY004 - the method is legal elsewhere
+            "The constant of an iteration depends on its step: give the number ελ*, for example "
+            f"{type(found).__name__}(step=0.01)."
         )
     coarse = isinstance(found, (HeavyBallFlow, *PROVEN_ITERATIONS))
     default = (1e-3 if coarse else 1e-4) if adaptive else (1e-4 if coarse else FLOW_TOLERANCE)
@@ -117,9 +105,6 @@ def risk_inflation(
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
         return _proven(heavy_ball_inflation, _condition_number(condition_number), adaptive, width)
-    if any_step:
-        longest = None if largest_step is None else positive_number("largest_step", largest_step)
-        return _proven(every_step_inflation, found, longest, width)
     if isinstance(found, PROVEN_ITERATIONS):
         return _at_a_step(found, stop, adaptive, width)
     return _of_a_flow(found, stop, adaptive, width)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,7 +246,7 @@ class _Bessel(Shape):
     def friction(self) -> float:
         return float(self.method.friction)
 
-    @property
+    @cached_property
     def nu(self) -> arb:
         return (exact(self.friction) - 1) / 2
 

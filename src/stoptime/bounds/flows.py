@@ -8,22 +8,23 @@ supremum of h², h = c·φ - g, φ = (1 - g)/u². The page *Certificates* has al
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    Box, Bracket, BracketOf, Enclosure, Interval, Tail, WorkLimitError, arb, ball, bracket_square,
-    centre_and_radius, downward, exact, largest_on_ray,
+    Enclosure, Interval, Values, arb, ball, downward, exact, horizon, prove_cap, squared, upward,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell, Shape
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Game, Solution, Square, Strategy, enclosure, imbalance, small_shrinkage_floor,
-    solve_with_few_points,
+    Game, Solution, Square, Strategy, enclosure, imbalance, mean_over_games, slightly_above,
+    small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.support.arrays import Array
+from stoptime.theory.search import lowest
 
 
 def unit_of(shape: Shape) -> float:
@@ -87,7 +88,7 @@ class _FlowGame(Game):
     def _tail(self, start: float) -> arb:
         # The product of two numbers was rounded: one below it is certainly not beyond it.
         start = math.nextafter(start, 0.0)
-        return self.shape.tail(start) if start >= self.shape.tail_start else exact(1)
+        return self.shape.tail(start) if start >= self.shape.tail_start else exact(math.inf)
 
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
         g = self.shape.cell(stop * place, stop * radius)
@@ -99,59 +100,46 @@ class _FlowGame(Game):
         g = self.shape.cell(place * stop, place * radius)
         return imbalance(Cell(place, place, exact(0)), g._replace(slopes=place * g.slopes))
 
+    def largest(self, stop: float, tolerance: float) -> tuple[float, float]:
+        """Enclose the largest excess over all places, at one stop."""
+        mixture = Strategy.single(stop)
+        # A given stop may be far from the best one, so the grid has the phases u = σy.
+        phases = unit_of(self.shape) * np.geomspace(1e-3, 60, 3000)
+        peak, _ = self.highest(mixture, phases / stop)
+        attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
+        cap = slightly_above(attained, tolerance)
+        self.prove_cap(mixture, cap)
+        return attained, cap
+
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
-        # |g| and y·|g| have caps that fall with y.
-        y = exact(self.last_place)
-        tails = [self._tail(sigma * self.last_place) for sigma in mixture.points]
-        if not mixture.total([(y * g + (1 + g) / y) ** 2 for g in tails]) <= cap:
-            raise WorkLimitError("Not proven: the mixture of stops is good at large eigenvalues.")
+        def beyond(place: float) -> arb:
+            # |g| and y·|g| have caps that fall with y.
+            y = exact(place)
+            tails = (self._tail(sigma * place) for sigma in mixture.points)
+            return mixture.total((y * g + (1 + g) / y) ** 2 for g in tails)
+
+        last = horizon(beyond, 1.01 * self.shape.tail_start / min(mixture.points), cap)
         # Near zero |D| = y·|g - φ| ≤ y·(1 + φ), with the gain φ in units of the penalty.
-        gains = [exact(sigma) ** 2 * self.shape.gain_cap for sigma in mixture.points]
-        steepest = mixture.total([(1 + gain) ** 2 for gain in gains])
-        return min(downward((cap / steepest).sqrt()), self.last_place), self.last_place
+        gains = (exact(sigma) ** 2 * self.shape.gain_cap for sigma in mixture.points)
+        steepest = mixture.total((1 + gain) ** 2 for gain in gains)
+        return min(downward((cap / steepest).sqrt()), last), last
 
     def late_floor(self, place: float) -> arb:
-        return small_shrinkage_floor(exact(place), self._tail(place * float(self.stops[-2])))
+        g = self._tail(place * float(self.stops[-2])).min(exact(1))
+        return small_shrinkage_floor(exact(place), g)
 
 
 def flow_inflation(shape: Shape, stop: float | None, tolerance: float) -> Enclosure:
     """Enclose the largest inflation over all x ≥ 0: at one stop, or by default at the best stop."""
+    game = _FlowGame(shape)
     power = 2 // shape.order
     if stop is not None:
-        found = largest_at(shape, stop ** (1 / power), tolerance / 2)
-        return enclosure(found.attained, found.cap, stop, tolerance)
-    game = _FlowGame(shape)
+        return enclosure(*game.largest(stop ** (1 / power), tolerance / 2), stop, tolerance)
     sigma, _ = game.best_stop(1e-12)
-    found = largest_at(shape, sigma, tolerance / 4)
-    floor = found.attained - tolerance / 4
+    attained, cap = game.largest(sigma, tolerance / 4)
+    floor = attained - tolerance / 4
     game.prove_floor(None, floor)
-    return enclosure(floor, found.cap, sigma**power, tolerance)
-
-
-def largest_at(shape: Shape, scale: float, tolerance: float) -> Bracket:
-    """Enclose the largest excess D² over all places, at one scale σ."""
-    sigma = exact(scale)
-    steepest = (1 + sigma**2 * shape.gain_cap) / sigma
-
-    def bracket(box: Box) -> Bracket:
-        u, radius = centre_and_radius(box[0])
-        y = Cell(u / sigma, ball(u, radius) / sigma, 1 / sigma)
-        found = imbalance(y, shape.cell(u, radius))
-        return bracket_square(box, found.centre, abs(found.slope) * radius)
-
-    def tail(start: float) -> arb:
-        g = shape.tail(start)
-        return (start * g / sigma + sigma * (1 + g) / start) ** 2
-
-    return largest_on_ray(
-        bracket,
-        tail,
-        unit=unit_of(shape),
-        start=shape.tail_start,
-        tolerance=tolerance,
-        # Near zero |D| = y·|g - φ| ≤ y·(1 + φ), with the gain φ in units of the penalty.
-        near=lambda attained: downward(exact(attained).sqrt() / steepest),
-    )
+    return enclosure(floor, cap, sigma**power, tolerance)
 
 
 def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
@@ -161,7 +149,9 @@ def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
     # the last ones.
     for horizons in ((8.0, 12.0), (16.0, 24.0), (80.0, 32.0)):
         game = _FlowGame(shape, *horizons, points=5000)
-        above = solve_with_few_points(game, game.places, game.stops[:-1], tolerance / 4)
+        # A mixture of earlier stops is nearly as good, and shorter to prove.
+        early = game.stops[game.stops <= game.stops[-2] / 2]
+        above = solve_with_few_points(game, game.places, early, tolerance / 4)
         below = solve_with_few_points(game, game.places[:-1], game.stops, tolerance / 4)
         cap = above.upper + room
         floor = max(below.lower - room, 0.0)
@@ -185,27 +175,28 @@ def flow_error(shape: Shape, calibration: float, tolerance: float, shift: int = 
     c = exact(calibration)
     curvature = c * shape.gain_bend + shape.bend_cap
 
-    def bracket(box: Box) -> Bracket:
+    def values(u: arb, radius: arb) -> arb:
         # Taylor's formula to second order; the curvature caps the second derivative everywhere.
-        u, radius = centre_and_radius(box[0])
         g = shape.shrinkage(u)
         g_slope = shape.slope(u)
         phi = (1 - g) / (u * u)
         slope = -c * (g_slope / u + 2 * phi) / u - g_slope
         variation = abs(slope) * radius + curvature * radius**2 / 2
-        return bracket_square(box, shift + c * phi - g, variation)
+        return squared(ball(shift + c * phi - g, variation))
+
+    def in_floats(u: Array) -> Array:
+        gain = shape.method.gain(u**2, 1.0)
+        return np.asarray((shift + calibration * gain - shape.in_floats(u)) ** 2)
 
     def tail(start: float) -> arb:
         g = shape.tail(start)
         return (shift + c * (1 + g) / exact(start) ** 2 + g) ** 2
 
-    # At u = 0 the formulas divide by zero, and halving would never settle this limit if it is the
-    # supremum. The ratio of variances begins at c·φ(0) ≤ 1, which is never its supremum.
-    origin = bracket_square(((0.0, 0.0),), shift + c * shape.first_gain - 1, exact(0))
+    # Up to the head no value exceeds that of the origin. The ratio of variances begins at
+    # c·φ(0) ≤ 1, which is never its supremum.
+    origin = squared(shift + c * shape.first_gain - 1)
     head = 0.0 if shift else shape.head(c)
-    # Up to the head no value exceeds that of the origin.
-    known = origin if head > 0 else origin._replace(cap=0.0)
-    return _on_all_scales(shape, bracket, tail, known, head, tolerance)
+    return _on_all_scales(shape, values, in_floats, tail, origin, head, tolerance)
 
 
 def flow_bias(shape: Shape, tolerance: float) -> Enclosure:
@@ -217,32 +208,42 @@ def flow_bias(shape: Shape, tolerance: float) -> Enclosure:
             "least 4 is needed; see coupling_counterexample."
         )
 
-    def bracket(box: Box) -> Bracket:
-        u, radius = centre_and_radius(box[0])
+    def values(u: arb, radius: arb) -> arb:
         g = shape.cell(u, radius)
         cell = ball(u, radius)
-        variation = abs((1 + cell**2) * g.slopes + 2 * cell * g.values) * radius
-        return bracket_square(box, (1 + u**2) * g.centre, variation)
+        slope = (1 + cell**2) * g.slopes + 2 * cell * g.values
+        return squared(ball((1 + u**2) * g.centre, abs(slope) * radius))
+
+    def in_floats(u: Array) -> Array:
+        return np.asarray(((1 + u**2) * shape.in_floats(u)) ** 2)
 
     def tail(start: float) -> arb:
         return (shape.square_tail(start) * (1 + 1 / exact(start) ** 2)) ** 2
 
     # At the origin, before anything is learned, the ratio is 1.
-    origin = Bracket(1.0, 1.0, ((0.0, 0.0),))
-    return _on_all_scales(shape, bracket, tail, origin, 0.0, tolerance)
+    return _on_all_scales(shape, values, in_floats, tail, exact(1), 0.0, tolerance)
 
 
 def _on_all_scales(
-    shape: Shape, bracket: BracketOf, tail: Tail, known: Bracket, head: float, tolerance: float
+    shape: Shape,
+    values: Values,
+    in_floats: Callable[[Array], Array],
+    tail: Callable[[float], arb],
+    origin: arb,
+    head: float,
+    tolerance: float,
 ) -> Enclosure:
-    found = largest_on_ray(
-        bracket,
-        tail,
-        unit=unit_of(shape),
-        start=max(shape.tail_start, 3.0),
-        tolerance=tolerance,
-        near=lambda _: head,
-        known=known,
-    )
-    u_there = sum(found.box[0]) / 2
-    return Enclosure(found.attained, found.cap, u_there ** (2 // shape.order))
+    """Enclose the supremum of a function of u > 0, which is at most ``origin`` up to ``head``."""
+    grid = np.union1d(np.geomspace(1e-3, 60, 2000), np.linspace(0.01, 60, 4000))
+    peak, depth = lowest(lambda u: -in_floats(u), unit_of(shape) * grid, margin=0.05)
+    attained = downward(values(exact(peak), exact(0)))
+    if attained <= origin:
+        peak = 0.0
+        attained = downward(origin)
+    cap = slightly_above(attained, tolerance)
+    # A limit at the origin that is clearly the largest value is proven to be exactly that.
+    if peak == 0 and head > 0 and -depth < attained * (1 - 1e-9):
+        cap = upward(origin)
+    end = horizon(tail, max(shape.tail_start, 3.0), exact(cap))
+    prove_cap(values, (min(head, end), end), exact(cap))
+    return Enclosure(attained, cap, peak ** (2 // shape.order))

@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Bracket, Enclosure, Interval, WorkLimitError, arb, ball, bracket_square,
-    centre_and_radius, exact, supremum, upward,
+    AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
+    downward, exact, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Claim, Cover, Family, Game, Solution, Square, Strategy, corners, enclosure, imbalance,
-    largest, prove_claim, small_shrinkage_floor, solve_with_few_points,
+    Game, Solution, Square, Strategy, enclosure, imbalance, prove_claim, slightly_above,
+    small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -73,7 +75,7 @@ class _HeavyBallGame(Game):
         return np.asarray(((y + 1 / y) * g - 1 / y) ** 2)
 
     def heights(self, stops: Array) -> Array:
-        return largest(_points_of_stops(self.kappa, tuple(stops.tolist())), self.a) ** 2
+        return _largest(_points_of_stops(self.kappa, tuple(stops.tolist())), self.a) ** 2
 
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
         cell = ball(place, radius)
@@ -115,13 +117,43 @@ def _points_of_stops(kappa: float, stops: tuple[float, ...]) -> list[Array]:
         c = np.linspace(0.0, math.sqrt(kappa - 1), int(count))
         y = np.sqrt(1 + c**2)
         g = np.exp(-alpha) * (np.cos(alpha * c) + alpha * np.sinc(alpha * c / np.pi))
-        rows.append(corners(np.array([y * g, (1 - g) / y])))
+        rows.append(_corners(np.array([y * g, (1 - g) / y])))
     return rows
 
 
+def _corners(points: Array) -> Array:
+    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
+    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
+    # points a convex hull costs more than it saves.
+    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
+
+
+def _largest(rows: list[Array], a: float) -> Array:
+    """Return the largest |aA - B/a| among the points (A, B) of each row."""
+    A, B = np.concatenate(rows, axis=1)
+    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
+    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
+
+
+Claim = tuple[tuple[float, Strategy], ...]
+"""Problems a with mixtures: the mean of their sums is to be at most a cap at every place."""
+
+
+class Cover(NamedTuple):
+    """The largest value of all problems, the problem with this value, and claims that prove it."""
+
+    value: float
+    worst: float
+    claims: list[Claim]
+
+
 @dataclass(frozen=True)
-class _Problems(Family):
-    """All problems of a condition number, each with one stop, or the best one of each spectrum."""
+class _Problems:
+    """All problems of a condition number, each with one stop, or the best one of each spectrum.
+
+    A sum of squares Σ(aA - B/a)² is convex in log a, so that a mixture that is proven for two
+    problems is proven for all between them.
+    """
 
     kappa: float
     adaptive: bool
@@ -131,10 +163,12 @@ class _Problems(Family):
         return _HeavyBallGame(self.kappa, a)
 
     def answer(self, a: float) -> tuple[Strategy, float]:
+        """Return the best mixture of one problem, and a lower estimate of its value."""
         found = _solution(self, a)
         return found.mixture, found.lower
 
     def highest(self, claim: Claim) -> float:
+        """Return the largest sum of a claim over all places, in floating point."""
         if not self.adaptive:
             ((a, mixture),) = claim
             return self.game(a).highest(mixture)[1]
@@ -146,14 +180,40 @@ class _Problems(Family):
         return float(np.mean(sums, axis=0).max())
 
     def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
-        """Return claims for all problems between two; three inequalities if stops are adaptive."""
+        """Return the problems that are answered, and claims for all problems between two."""
         # Let G₁ and G₂ be the sums of the two mixtures. A problem between, with the logarithm
         # (1 - θ)·log a₁ + θ·log a₂, takes shares 1 - θ and θ of them. As sums are convex in log a,
         # it has at most (1 - θ)²·G₁(a₁) + θ²·G₂(a₂) + θ(1 - θ)·(G₁(a₂) + G₂(a₁)).
         if not self.adaptive:
-            return super().claims(low, high)
+            middle = math.sqrt(low * high)
+            mixture, _ = self.answer(middle)
+            return [middle], [((low, mixture),), ((high, mixture),)]
         first, last = self.answer(low)[0], self.answer(high)[0]
         return [low, high], [((low, first),), ((high, last),), ((high, first), (low, last))]
+
+    def cover(self, low: float, high: float, known: tuple[float, float], room: float) -> Cover:
+        """Return claims that cover all problems between two, checked in floating point.
+
+        Their cap exceeds the largest value of all answers by ``room``, relative to the ratio of
+        risks. A value and its problem are ``known`` before.
+        """
+        worst = known
+        waiting = [(low, high)]
+        found: dict[Claim, None] = {}
+        for _ in range(4000):
+            first, last = waiting.pop()
+            answered, claims = self.claims(first, last)
+            # A worse problem than all before raises the cap, and claims that hold still hold.
+            worst = max(worst, *((self.answer(a)[1], a) for a in answered))
+            cap = worst[0] + room * (1 + worst[0])
+            if all(self.highest(claim) <= cap for claim in claims):
+                found |= dict.fromkeys(claims)
+            else:
+                middle = math.sqrt(first * last)
+                waiting += [(middle, last), (first, middle)]
+            if not waiting:
+                return Cover(*worst, _extreme(list(found)))
+        raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
 
     def worst(self) -> Cover:
         """Return the worst value of all problems, and claims that prove it up to a tolerance."""
@@ -165,6 +225,18 @@ class _Problems(Family):
         known = max((0.1 * self.tolerance, 1.0), *answers)
         low = math.sqrt(known[0] / self.kappa)
         return self.cover(low, max(low, 1 / math.sqrt(known[0])), known, 0.6 * self.tolerance)
+
+
+def _extreme(claims: list[Claim]) -> list[Claim]:
+    """Leave out what follows from convexity: a mixture at parameters between two others."""
+    by_mixture: dict[Strategy, list[float]] = {}
+    kept = [claim for claim in claims if len(claim) > 1]
+    for claim in claims:
+        if len(claim) == 1:
+            by_mixture.setdefault(claim[0][1], []).append(claim[0][0])
+    for mixture, parameters in by_mixture.items():
+        kept += [((a, mixture),) for a in {min(parameters), max(parameters)}]
+    return kept
 
 
 @lru_cache(maxsize=4096)
@@ -242,10 +314,8 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
               h = c\,\varphi(a, b) - g(a, b)
     """
     c = exact(calibration)
-    # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
-    horizon = 4.0
 
-    def bracket(box: Box) -> Bracket:
+    def values(box: Box) -> arb:
         a, a_radius = centre_and_radius(box[0])
         b, b_radius = centre_and_radius(box[1])
         u_squared = a**2 + b**2
@@ -261,17 +331,21 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
             g_slope = (-a).exp() * undamped
             slope = c * (g_slope + 2 * x * phi) / u_squared + g_slope
             variation += abs(slope) * radius + curvature * radius**2 / 2
-        return bracket_square(box, shift + c * phi - g, variation)
+        return squared(ball(shift + c * phi - g, variation))
 
-    origin = bracket_square(((0.0, 0.0), (0.0, 0.0)), shift + c / 2 - 1, exact(0))
-    # Without damping h is largest; its peak, found in floating point, is a good first value.
+    # At a = 0, b = π the value is 1 + 2c/π², and beyond u = 4 no value exceeds 1 + 2c/4².
+    end = 4.0
+    # The largest value is that of the origin, or it is attained without damping.
     peak = lowest_between(
-        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, horizon, 1e-5
+        lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, end, 1e-9
     )
-    undamped = bracket(((0.0, 0.0), (peak, peak)))
-    best = max(origin, undamped, key=lambda found: found.attained)
-    beyond = (shift + 1 + 2 * c / exact(horizon) ** 2) ** 2
-    known = best._replace(cap=upward(beyond))
-    error = supremum(bracket, ((0.0, horizon),) * 2, known=known, tolerance=tolerance)
-    a, b = (sum(side) / 2 for side in error.box)
-    return Enclosure(error.attained, error.cap, math.hypot(a, b))
+    attained = downward(values(((0.0, 0.0), (peak, peak))))
+    origin = downward(squared(shift + c / 2 - 1))
+    if origin > attained:
+        peak = 0.0
+        attained = origin
+    cap = slightly_above(attained, tolerance)
+    if not (shift + 1 + 2 * c / exact(end) ** 2) ** 2 <= exact(cap):
+        raise WorkLimitError("Not proven: nothing is larger where learning ends.")
+    verify(lambda box: bool(values(box) <= exact(cap)), ((0.0, end),) * 2)
+    return Enclosure(attained, cap, peak)

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
-    downward, exact, squared, upward, verify,
+    AdaptiveEnclosure, Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
+    centre_and_radius, downward, exact, prove_cap, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
 from stoptime.methods.base import Filter
@@ -83,7 +82,7 @@ def imbalance(y: Cell, g: Cell) -> Square:
     return Square(y.centre * g.centre - (1 - g.centre) / y.centre, slope)
 
 
-def mean_of_squares(shares: Sequence[arb], squares: Sequence[Square], radius: arb) -> arb:
+def mean_of_squares(shares: Sequence[arb], squares: Iterable[Square], radius: arb) -> arb:
     """Return a ball with the weighted mean of D² everywhere in a cell, by the mean-value form."""
     centre = exact(0)
     slope = exact(0)
@@ -98,6 +97,11 @@ def mean_of_squares(shares: Sequence[arb], squares: Sequence[Square], radius: ar
 def small_shrinkage_floor(y: arb, g: arb) -> arb:
     """Return a floor under D² at one place, if the shrinkage is at most ``g`` in size."""
     return squared(((1 - g) / y - y * g).max(exact(0)))
+
+
+def slightly_above(value: float, tolerance: float) -> float:
+    """Return a value increased by a tolerance, which is relative if the value exceeds 1."""
+    return value + tolerance * max(1.0, value)
 
 
 class Game(ABC):
@@ -188,7 +192,7 @@ class Game(ABC):
         return math.exp(log_stop), least
 
     def witness(self, stop: float) -> Strategy:
-        """Return the place at which D² is largest at one stop, in floating point."""
+        """Return a place at which D² is large at one stop, in floating point."""
         places = self.places_for(stop)
         return Strategy.single(self.highest(Strategy.single(stop), places[np.isfinite(places)])[0])
 
@@ -221,23 +225,30 @@ class Game(ABC):
         verify(holds, ((0.0, last),))
 
 
-def prove_claim(claim: Sequence[tuple[Game, Strategy]], cap: float) -> None:
-    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
-    level = exact(cap)
+Mixtures = Sequence[tuple[Game, Strategy]]
+
+
+def mean_over_games(mixtures: Mixtures) -> Values:
+    """Return the mean of D² over mixtures of stops in several games, on a cell of places."""
     parts = [
-        (game, exact(stop), share / len(claim))
-        for game, mixture in claim
+        (game, exact(stop), share / len(mixtures))
+        for game, mixture in mixtures
         for stop, share in zip(mixture.points, mixture.shares, strict=True)
     ]
     shares = [share for _, _, share in parts]
 
-    def holds(box: Box) -> bool:
-        place, radius = centre_and_radius(box[0])
-        squares = [game.over_places(stop, place, radius) for game, stop, _ in parts]
-        return bool(mean_of_squares(shares, squares, radius) <= level)
+    def values(place: arb, radius: arb) -> arb:
+        squares = (game.over_places(stop, place, radius) for game, stop, _ in parts)
+        return mean_of_squares(shares, squares, radius)
 
+    return values
+
+
+def prove_claim(claim: Mixtures, cap: float) -> None:
+    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
     game, mixture = claim[0]
-    verify(holds, (game.unproven_places(mixture, level),))
+    level = exact(cap)
+    prove_cap(mean_over_games(claim), game.unproven_places(mixture, level), level)
 
 
 class Solution(NamedTuple):
@@ -340,91 +351,6 @@ def _merged(strategy: Strategy) -> Strategy:
     with np.errstate(invalid="ignore"):  # an infinite point is alone in its group
         means = np.bincount(group, weights * points) / total
     return Strategy.of(means, total)
-
-
-Claim = tuple[tuple[float, Strategy], ...]
-"""Parameters a with mixtures: the mean of their sums is to be at most a cap at every place."""
-
-
-class Family(ABC):
-    """Games with a parameter a > 0 that multiplies y: the worst of their values is the constant.
-
-    Heavy-ball flow has the root of μ/λ*, and an iteration the root of 1/ελ*. Every sum of squares
-    Σ(aA - B/a)² is convex in log a, so that a mixture that is proven at both ends of a cell of
-    parameters is proven in the whole cell.
-    """
-
-    @abstractmethod
-    def answer(self, a: float) -> tuple[Strategy, float]:
-        """Return the best mixture of one parameter, and a lower estimate of its value."""
-
-    @abstractmethod
-    def highest(self, claim: Claim) -> float:
-        """Return the largest sum of a claim over all places, in floating point."""
-
-    def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
-        """Return the parameters that are answered, and claims that cover all between two."""
-        middle = math.sqrt(low * high)
-        mixture, _ = self.answer(middle)
-        return [middle], [((low, mixture),), ((high, mixture),)]
-
-    def cover(self, low: float, high: float, known: tuple[float, float], room: float) -> Cover:
-        """Return claims that cover all parameters between two, checked in floating point.
-
-        Their cap exceeds the largest value of all answers by ``room``, relative to the ratio of
-        risks. A value and its parameter are ``known`` before.
-        """
-        worst = known
-        waiting = [(low, high)]
-        found: dict[Claim, None] = {}
-        for _ in range(4000):
-            first, last = waiting.pop()
-            answered, claims = self.claims(first, last)
-            # A worse parameter than all before raises the cap, and claims that hold still hold.
-            worst = max(worst, *((self.answer(a)[1], a) for a in answered))
-            cap = worst[0] + room * (1 + worst[0])
-            if all(self.highest(claim) <= cap for claim in claims):
-                found |= dict.fromkeys(claims)
-            else:
-                middle = math.sqrt(first * last)
-                waiting += [(middle, last), (first, middle)]
-            if not waiting:
-                return Cover(*worst, _extreme(list(found)))
-        raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
-
-
-class Cover(NamedTuple):
-    """The largest value of a family, the parameter with this value, and claims that prove it."""
-
-    value: float
-    worst: float
-    claims: list[Claim]
-
-
-def _extreme(claims: list[Claim]) -> list[Claim]:
-    """Leave out what follows from convexity: a mixture at parameters between two others."""
-    by_mixture: dict[Strategy, list[float]] = {}
-    kept = [claim for claim in claims if len(claim) > 1]
-    for claim in claims:
-        if len(claim) == 1:
-            by_mixture.setdefault(claim[0][1], []).append(claim[0][0])
-    for mixture, parameters in by_mixture.items():
-        kept += [((a, mixture),) for a in {min(parameters), max(parameters)}]
-    return kept
-
-
-def corners(points: Array) -> Array:
-    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
-    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
-    # points a convex hull costs more than it saves.
-    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
-
-
-def largest(rows: list[Array], a: float) -> Array:
-    """Return the largest |aA - B/a| among the points (A, B) of each row."""
-    A, B = np.concatenate(rows, axis=1)
-    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
-    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
 
 
 def enclosure(

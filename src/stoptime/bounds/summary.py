@@ -161,16 +161,13 @@ def claims(condition_numbers: Iterable[float]) -> list[Claim]:
     for name, method in new.items():
         found += _two_readings(name, None, method)
     iterations: dict[str, Filter] = {
-        "gradient descent": GradientDescent(),
-        "Nesterov's method": Nesterov(),
-        "ν-method": NuMethod(),
-        "heavy ball with momentum 0.9": HeavyBall(momentum=0.9),
+        "gradient descent": GradientDescent(0.01),
+        "Nesterov's method": Nesterov(0.01),
+        "ν-method": NuMethod(0.01),
+        "heavy ball with momentum 0.9": HeavyBall(0.01, 0.9),
     }
     for name, method in iterations.items():
-        statement = f"{name} / ridge, {ONE_STOP}, any step ≤ 1/L"
-        found.append(Claim(statement, None, partial(risk_inflation, method)))
-    adaptive = partial(risk_inflation, Nesterov(0.01), adaptive=True)
-    found.append(Claim(f"Nesterov's method / ridge, {BEST_STOP}, step 0.01/λ*", None, adaptive))
+        found += _two_readings(f"{name} / ridge, step 0.01/λ*", None, method)
     for name, method, c, time in (
         ("accelerated flow", accelerated, 5.0, "t²"),
         ("critically damped flow", CriticalFlow(), 2.2712, "t²"),

@@ -44,7 +44,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    help="Fit least squares with momentum and early stopping: when to stop, and what that does.",
+    help="Models regularised by stopping early, tuned by exact leave-one-out error.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog="Try: stoptime fit diabetes --report report.html",

@@ -68,10 +68,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
 
 
 def bounds(as_json: AsJson = False) -> None:
-    """Prove the constants of the paper in both readings, and print them beside those in print.
+    """Prove the constants of the paper, and print them beside those in print.
 
-    The best stop of each spectrum is what the theorems are about; one stop for all spectra is
-    what a plan can promise before it sees the data.
+    The best stop of each spectrum is what the theorems are about; one stop
+    for all spectra is what a plan can promise before it sees the data.
 
     Example: stoptime bounds
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
-from sklearn.utils import column_or_1d
+from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators import probabilities
@@ -25,7 +25,7 @@ from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, like, on_host
+from stoptime.support.arrays import Floats, array_namespace, like, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.support.labels import classes_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     ClassWeight = Mapping[Any, float] | str | None
 
-CALIBRATIONS = "sigmoid", "isotonic"
+CALIBRATIONS = "sigmoid", "isotonic", "temperature"
 
 
 class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
@@ -61,10 +61,12 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
 
         .. math:: P(\text{class } k \mid x) \propto \exp\bigl(a f_k(x)\bigr)
 
-        with f the decision values, and (0, f) for two classes. The slope a, and the threshold of
-        two classes, are fitted to exact decision values of left-out rows: Platt's sigmoid, or a
-        temperature 1/a for more classes. With ``calibration="isotonic"`` any increasing functions
-        of the f take the place of the formula. Class weights count as sample weights do.
+        with f the decision values, and (0, f) for two classes, or for each of several labels of a
+        row. The slope a, and the threshold of two classes, are fitted to exact decision values of
+        left-out rows: Platt's sigmoid, or a temperature 1/a for more classes.
+        ``calibration="temperature"`` leaves the threshold of two classes where it is. With
+        ``"isotonic"`` any increasing functions of the f take the place of the formula. Class
+        weights count as sample weights do.
         """
         check_is_fitted(self)
         if self.slope_ is None:
@@ -74,9 +76,11 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
                 "1000 rows or columns."
             )
         decisions = on_host(self.decision_function(X))
+        values = decisions.reshape(-1) if self._multilabel else decisions
+        found = probabilities.probabilities(self.slope_, values)
         if self._curves is not None:
-            return probabilities.isotonic_probabilities(self._curves, decisions)
-        return probabilities.probabilities(self.slope_, decisions)
+            found = probabilities.isotonic_probabilities(self._curves, values)
+        return found[:, 1].reshape(decisions.shape) if self._multilabel else found
 
     def summary(self) -> CoefficientSummary:
         """Return coefficients and standard errors of the classes coded as ±1, a table if printed.
@@ -85,9 +89,9 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         """
         check_is_fitted(self)
         found = self.regressor_.summary()
-        several = len(self.classes_) > 2
-        labels = self.classes_ if several else self.classes_[1:]
-        return replace(found, targets=[f"class {label}" for label in labels])
+        labels = self.classes_ if len(found.noise) > 1 else self.classes_[1:]
+        title = f"{type(self).__name__}:{found.title.partition(':')[2]}"
+        return replace(found, title=title, targets=[f"class {label}" for label in labels])
 
     def _fitted(
         self,
@@ -102,6 +106,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
             raise ValueError(
                 f"calibration must be one of {', '.join(CALIBRATIONS)}; got {self.calibration!r}."
             )
+        self._multilabel = place.ndim == 2
         weights = self._weights(place, sample_weight)
         response = probabilities.coded(like(X, place), len(self.classes_))
         regressor._keeps_left_out = True  # for the probabilities
@@ -113,15 +118,30 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
-            self.slope_, self._shift = probabilities.calibrated(decisions, place, weights)
+            values = decisions
+            if self._multilabel:  # all labels are calibrated together, as rows of two classes
+                values = decisions.reshape(-1)
+                weights = None if weights is None else np.repeat(weights, place.shape[1])
+                place = place.reshape(-1)
+            # a temperature for two classes is one slope for a column of each, and no offset
+            scaled = self.calibration == "temperature" and values.ndim == 1
+            columns = values
+            if scaled:
+                columns = array_namespace(values).stack([0 * values, values], axis=-1)
+            self.slope_, self._shift = probabilities.calibrated(columns, place, weights)
             if self.calibration == "isotonic":
-                values = np.asarray(on_host(decisions), np.float64)
+                values = np.asarray(on_host(values), np.float64)
                 found = probabilities.isotonic(values, place, weights, self._shift)
                 self._shift, self._curves = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._keep(regressor)
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _regressor(self, **options: Any) -> StoppedRegressorCV:
         """Return the regressor that is fitted to coded labels."""
@@ -157,9 +177,9 @@ class StoppedClassifier(_LinearClassifier):
         :class:`stoptime.StoppedRegressorCV`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
-    calibration : {"sigmoid", "isotonic"}, default="sigmoid"
+    calibration : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
         How probabilities follow from decision values; see :meth:`predict_proba`. Isotonic
-        calibration needs about a thousand rows.
+        calibration needs hundreds of rows of every class.
 
     Attributes
     ----------
@@ -211,12 +231,13 @@ class StoppedClassifier(_LinearClassifier):
         ----------
         X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
             float32 stays float32.
-        y : array-like of shape (n,)
-            Labels of any type.
+        y : array-like of shape (n,) or (n, n_labels)
+            Labels of any type; or zeros and ones, a column for each of several labels that a row
+            may have together.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts the row twice.
         """
-        self.classes_, place = classes_of(y)
+        self.classes_, place = classes_of(y, several=True)
         regressor = self._regressor(
             method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
         )
@@ -312,14 +333,16 @@ class StoppedClassifierCV(_LinearClassifier):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        self.classes_, place = classes_of(y)
+        self.classes_, place = classes_of(y, several=True)
         folds = self.cv if is_leave_one_out(self.cv) else None
         if self.cv is not None and folds is None:
             check_splitter(self.cv, groups)
-            labels = self.classes_[place]
+            labels = place if place.ndim == 2 else self.classes_[place]
             splitter = check_cv(self.cv, labels, classifier=True)
             folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
             groups = None
+        if place.ndim == 2 and self.scoring is not None:
+            raise ValueError("scoring needs one label for each row: leave it out.")
         scoring = (
             None if self.scoring is None else probabilities.OnLabels(self.scoring, self.classes_)
         )
@@ -327,17 +350,20 @@ class StoppedClassifierCV(_LinearClassifier):
             method=self.method,
             stops=self.stops,
             cv=folds,
-            rule=self._coded_rule(),
+            rule=self._coded_rule(place),
             fit_intercept=self.fit_intercept,
             verbose=self.verbose,
             scoring=scoring,
         )
         return self._fitted(regressor, X, place, sample_weight, groups)
 
-    def _coded_rule(self) -> Rule:
+    def _coded_rule(self, place: NDArray[np.intp]) -> Rule:
         rule = get_rule(self.rule)
         if not isinstance(rule, HoldOut):
             return rule
+        if place.ndim == 2:
+            marks = classes_of(rule.y_val, several=True)[1]
+            return HoldOut(rule.X_val, probabilities.coded(marks, marks.shape[-1]))
         labels = column_or_1d(on_host(rule.y_val))
         unknown = np.setdiff1d(labels, self.classes_)
         if unknown.size:

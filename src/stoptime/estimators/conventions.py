@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import BaseEstimator
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.support.arrays import Floats
+from stoptime.support.user_warnings import warn_user
 from stoptime.support.version import __version__
 from stoptime.theory.calibration import equivalent_penalty
 
@@ -22,6 +22,12 @@ class MethodParameters(BaseEstimator):
     """Lets a search set the parameters of a method, as in ``{"method__friction": [3, 5, 9]}``."""
 
     method: Any
+
+    # the display of an estimator in a notebook links to its page
+    _doc_link_module = "stoptime"
+    _doc_link_template = (
+        "https://stoptime.github.io/stoptime/api/estimators.html#stoptime.{estimator_name}"
+    )
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; those of a method, such as ``method__friction``, give a new method."""
@@ -78,10 +84,9 @@ class Versioned(BaseEstimator):
         version = state.pop(PICKLED_VERSION, None)
         if version != __version__:
             made_by = "an older stoptime" if version is None else f"stoptime {version}"
-            warnings.warn(
+            warn_user(
                 f"This {type(self).__name__} was pickled by {made_by}, and this is stoptime "
                 f"{__version__}: fit it again. To keep a model across versions, use stoptime.save.",
                 UserWarning,
-                stacklevel=2,
             )
         super().__setstate__(state)

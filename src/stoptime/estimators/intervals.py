@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from stoptime.support.arrays import Floats, array_namespace, as_dtype, like, on_host, pairs
+from stoptime.support.arrays import Floats, array_namespace, as_dtype, like, on_host
 from stoptime.support.checks import positive_number
 
 PREDICTIONS_AT_ONCE = 2**24  # left-out predictions, 128 MB, held while quantiles are taken
@@ -31,7 +31,7 @@ def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: floa
     confidence = positive_number("confidence", confidence, high=1.0)
     widths = _quantile(sizes, observations, confidence).reshape(centre.shape[1:])
     width = as_dtype(like(centre, widths), centre.dtype)
-    return pairs(centre - width, centre + width)
+    return array_namespace(centre).stack([centre - width, centre + width], axis=-1)
 
 
 def jackknife_plus(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,30 +11,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
-from stoptime.estimators.kernel_search import (
-    MOST_LOOKED_AT,
-    Chosen,
-    Distances,
-    Index,
-    KernelCandidate,
-    choose_kernel,
-    stages,
-    warn_of_copies,
+from stoptime.estimators.kernel_choice import KernelChoice
+from stoptime.estimators.kernel_options import (
+    MANY_LANDMARKS,
+    Gamma,
+    Kernel,
+    KernelOptions,
+    most_compared,
 )
+from stoptime.estimators.kernel_search import KernelCandidate, KernelSearch
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
-from stoptime.methods.base import Filter, Method
+from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of
 from stoptime.spectrum.landmarks import (
-    KERNEL_VALUES,
     KernelProduct,
     LandmarkData,
     LandmarkFeatures,
@@ -45,11 +42,11 @@ from stoptime.spectrum.landmarks import (
 )
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.new_rows import NewRows, open_rows
-from stoptime.spectrum.radial import ORDERS, Columns, Radial, by_scikit_learn, given, linear
+from stoptime.spectrum.radial import ORDERS, Columns, linear
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
-from stoptime.stopping.comparison import Search
+from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
@@ -60,35 +57,17 @@ from stoptime.support.arrays import (
     is_device_array,
     like,
     on_host,
-    slices,
 )
-from stoptime.support.checks import is_whole, nonnegative, truth_value
-from stoptime.support.user_warnings import warn_user
+from stoptime.support.checks import nonnegative, truth_value
 
 if TYPE_CHECKING:
     from stoptime.estimators.classifier import ClassWeight
-
-Kernel = str | Callable[..., Any]
-Gamma = float | str | None
-MOST_EXACT = 5000  # rows: the kernel matrix of more is slow to factor, and landmarks are as good
-MANY_LANDMARKS = 2000  # that are drawn by default
-MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
-ROWS_PER_LANDMARK = 4  # of the comparison with landmarks: a fit costs about as much as its factors
 
 
 class _WithKernel(BaseEstimator):
     """The parameters of a kernel, and what they say of the input."""
 
-    _kernel_parameters: ClassVar[tuple[str, ...]] = (
-        "kernel",
-        "gamma",
-        "degree",
-        "coef0",
-        "kernel_params",
-        "standardise",
-        "n_landmarks",
-        "rng",
-    )
+    kernel: Kernel
     # what a fit finds of the kernel
     _kernel_found: ClassVar[tuple[str, ...]] = (
         "kernel_",
@@ -101,20 +80,18 @@ class _WithKernel(BaseEstimator):
     )
 
     def _set_kernel(self, *values: Any) -> None:
-        for name, value in zip(self._kernel_parameters, values, strict=True):
-            setattr(self, name, value)
+        for one, value in zip(fields(KernelOptions), values, strict=True):
+            setattr(self, one.name, value)
 
-    def _kernel_options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._kernel_parameters}
-
-    def _is(self, *names: str) -> bool:
-        """Whether the kernel is one of these names."""
-        return isinstance(self.kernel, str) and self.kernel in names
+    @property
+    def _options(self) -> KernelOptions:
+        return KernelOptions(*(getattr(self, one.name) for one in fields(KernelOptions)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._is("precomputed")
-        tags.input_tags.sparse = not self._is("precomputed")
+        precomputed = self._options.is_any_of("precomputed")
+        tags.input_tags.pairwise = precomputed
+        tags.input_tags.sparse = not precomputed
         return tags
 
 
@@ -137,145 +114,81 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     def _factors(self) -> Any:
         return self.dual_coef_
 
+    def __getstate__(self) -> dict[str, Any]:
+        # the data hold a method of this estimator: skops cannot follow such a circle
+        state = super().__getstate__()
+        searched = state.get("_searched")
+        return state if searched is None else state | {"_searched": _with_values(searched, None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "_searched"):
+            self._searched = _with_values(self._searched, self._matrix)
+
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        self._check_kernel()
+        options = self._options
+        options.check()
         if kind_of(X) == "stream":
-            return self._opened_stream(as_stream(X, y, sample_weight))
+            return self._opened_stream(as_stream(X, y, sample_weight), options)
         rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
         n = rows.shape[0]
         weights = sample_sizes(sample_weight, n)[0]
-        self.kernel_ = self.kernel
-        self.gamma_ = None if isinstance(self.gamma, str) else self.gamma
-        self.candidates_: tuple[KernelCandidate, ...] = ()
-        columns = self._columns_of(rows, weights)
-        self.centre_, self.scale_ = columns.centre, columns.scale
-        count = self._landmark_count(n, rows)
-        self.n_landmarks_ = None if count == n else count
+        columns = options.columns_of(rows, weights)
+        self.n_landmarks_ = options.landmark_count(n, rows)
         present = np.arange(n) if weights is None else np.flatnonzero(weights)
         # kernels are compared on the first of these rows, and landmarks are the last ones
         order = np.random.default_rng(0 if self.rng is None else self.rng).permutation(present)
-        self._order = order if self._tunes else None
-        centred = truth_value("fit_intercept", self.fit_intercept)
+        self._order = order if options.tunes else None
+        kept = rows
         if self.n_landmarks_ is not None:
-            landmarks = rows[like(rows, np.sort(order[-count:]))]
+            kept = rows[like(rows, np.sort(order[-self.n_landmarks_ :]))]
             # rows that are taken from a memory map are in memory
-            self.X_fit_ = np.asarray(landmarks) if isinstance(rows, np.ndarray) else landmarks
-            by_landmarks = LandmarkRows(rows, self._prepare())
-            return LandmarkData.of_rows(by_landmarks, y, sample_weight, centred, self._matrix)
-        self.X_fit_ = rows
-        features = self._prepare()
-        # the linear kernel stands for the data until a kernel is chosen; in double precision,
-        # because large coefficients cancel in predictions
+            kept = np.asarray(kept) if isinstance(rows, np.ndarray) else kept
+        # the linear kernel stands for the data until a kernel is chosen
+        gamma = None if isinstance(self.gamma, str) else self.gamma
+        features = self._take(replace(options, gamma=gamma), columns, kept)
+        if self.n_landmarks_ is not None:
+            by_landmarks = LandmarkRows(rows, features)
+            centred = features.centred
+            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
+        # in double precision, because large coefficients cancel in predictions
         matrix = features.kernel(features.landmarks, features.landmarks)
         response = np.asarray(y, np.float64)
-        return KernelData.of(matrix, response, sample_weight, centred, self._matrix)
+        return KernelData.of(matrix, response, sample_weight, features.centred, self._matrix)
 
-    def _opened_stream(self, source: Any) -> Data:
+    def _take(self, options: KernelOptions, columns: Columns, rows: Any) -> LandmarkFeatures:
+        """Keep a kernel and its rows, and return their features."""
+        self.kernel_ = options.kernel
+        self.gamma_ = options.gamma
+        self.candidates_: tuple[KernelCandidate, ...] = ()
+        self.centre_ = columns.centre
+        self.scale_ = columns.scale
+        self.X_fit_ = rows
+        centred = truth_value("fit_intercept", self.fit_intercept)
+        self._features = options.features(columns, rows, centred)
+        return self._features
+
+    def _opened_stream(self, source: Any, options: KernelOptions) -> Data:
         """Choose kernel and landmarks on a sample of streamed rows, and return their features."""
-        if not isinstance(source, Source) or self._is("precomputed"):
+        if not isinstance(source, Source) or options.is_any_of("precomputed"):
             raise TypeError("Landmarks are drawn from rows: give chunks or a Dask collection.")
         most = MANY_LANDMARKS if self.n_landmarks is None else int(self.n_landmarks)
         rng = np.random.default_rng(0 if self.rng is None else self.rng)
-        sample = sampled(source, max(ROWS_PER_LANDMARK * most, MOST_EXACT), rng)
-        options = self._kernel_options() | {"n_landmarks": min(most, len(sample.X)), "rng": rng}
-        model = StoppedKernelRegressorCV(fit_intercept=self.fit_intercept, **options)
-        if self._tunes:
+        sample = sampled(source, most_compared(most), rng)
+        own = vars(options) | {"n_landmarks": min(most, len(sample.X)), "rng": rng}
+        model = StoppedKernelRegressorCV(fit_intercept=self.fit_intercept, **own)
+        if options.tunes:
             model.fit(*sample)
         else:
             model._opened(*sample)
-        for name in (*self._kernel_found, "n_features_in_"):
+        for name in (*self._kernel_found, "n_features_in_", "_features"):
             setattr(self, name, getattr(model, name))
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if source.names is not None:
             self.feature_names_in_ = np.array(source.names, dtype=object)
-        features = self._prepare()
-        self.n_landmarks_ = features.landmarks.shape[0]
-        stream = mapped(source, features, self.n_landmarks_)
-        return LandmarkStream(stream, truth_value("fit_intercept", self.fit_intercept))
-
-    def _check_kernel(self) -> None:
-        known = {"auto", "precomputed", *ORDERS, *PAIRWISE_KERNEL_FUNCTIONS}
-        if not callable(self.kernel) and self.kernel not in known:
-            raise ValueError(
-                f"Unknown kernel {self.kernel!r}; choose one of {', '.join(sorted(known))}, or "
-                "give a function of two rows."
-            )
-        if isinstance(self.gamma, str) and self.gamma != "auto":
-            raise ValueError(f'gamma must be a number, None or "auto"; got {self.gamma!r}.')
-        if self._is("auto") and self.gamma != "auto":
-            raise ValueError(
-                "gamma means something else for every kernel: name the kernel, for example "
-                'kernel="rbf", or leave gamma="auto".'
-            )
-        if self.standardise not in (True, False, "auto"):
-            raise ValueError(
-                f'standardise must be True, False or "auto"; got {self.standardise!r}.'
-            )
-        count = self.n_landmarks
-        if count is not None and not (is_whole(count) and count >= 1):
-            raise ValueError(f"n_landmarks must be a positive whole number; got {count!r}.")
-        if self._is("precomputed") and (self.standardise is True or count is not None):
-            raise ValueError(
-                'kernel="precomputed" has no columns and no rows: give standardise=False and '
-                "n_landmarks=None."
-            )
-
-    @property
-    def _tunes(self) -> bool:
-        """Whether the width is chosen, and the kernel if it is "auto"."""
-        return self._is("auto", *ORDERS) and isinstance(self.gamma, str)
-
-    def _columns_of(self, rows: Any, weights: Floats | None) -> Columns:
-        """Return what is subtracted from columns, and what divides them."""
-        scaled = self._tunes if isinstance(self.standardise, str) else bool(self.standardise)
-        # distances are computed from squares, which cancel if rows are far from zero
-        centred = scaled or self._is("auto", *ORDERS)
-        return Columns.of(rows, weights, centred=centred, scaled=scaled)
-
-    def _landmark_count(self, n: int, rows: Any) -> int:
-        """Return the number of landmarks, or that of the rows for the kernel matrix of all rows."""
-        if self._is("precomputed"):
-            return n
-        if self.n_landmarks is not None:
-            # the kernel matrix of all rows is for the host
-            return min(int(self.n_landmarks), n - 1 if is_device_array(rows) else n)
-        if n > MOST_EXACT:
-            warn_user(
-                f"With {n} rows the kernel matrix is large: {MANY_LANDMARKS} of them, drawn at "
-                "random, are landmarks. Give n_landmarks, or as many as there are rows for an "
-                "exact fit.",
-                UserWarning,
-            )
-            return MANY_LANDMARKS
-        if is_device_array(rows):
-            raise TypeError(
-                "The kernel matrix of all rows is computed on the host: give rows as an array of "
-                "NumPy, or n_landmarks, for example n_landmarks=1000."
-            )
-        return n
-
-    def _prepare(self) -> LandmarkFeatures:
-        """Return the features of the landmarks, or of all rows, and keep them for new rows."""
-        columns = Columns(self.centre_, self.scale_)
-        centred = truth_value("fit_intercept", self.fit_intercept)
-        landmarks = columns(self.X_fit_)
-        self._features = LandmarkFeatures(columns, self._kernel_function(), landmarks, centred)
-        return self._features
-
-    def _kernel_function(self) -> Callable[[Any, Any], Any]:
-        """Return the kernel as a function of two sets of prepared rows."""
-        name = self.kernel_
-        if callable(name):
-            return partial(by_scikit_learn, {"metric": name, **(self.kernel_params or {})})
-        if name in ORDERS:
-            gamma = 1 / self.n_features_in_ if self.gamma_ is None else self.gamma_
-            return Radial(name, float(nonnegative("gamma", gamma)))
-        if name in {"linear", "auto", "precomputed"}:
-            return given if name == "precomputed" else linear
-        parameters = {"degree": self.degree, "coef0": self.coef0}
-        if self.gamma_ is not None:  # otherwise the kernel has a default of its own
-            parameters["gamma"] = float(nonnegative("gamma", self.gamma_))
-        return partial(by_scikit_learn, {"metric": name, "filter_params": True, **parameters})
+        self.n_landmarks_ = self.X_fit_.shape[0]
+        stream = mapped(source, self._features, self.n_landmarks_)
+        return LandmarkStream(stream, self._features.centred)
 
     def _keep(self, coef: Any, intercept: Any) -> None:
         if self.n_landmarks_ is None:
@@ -307,10 +220,10 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         if not is_device_array(X):
             if kind_of(X) not in {"dense", "sparse"}:
                 raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
-            accepted = False if self._is("precomputed") else "csr"
+            accepted = False if self._options.is_any_of("precomputed") else "csr"
             options |= {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
             return validate_data(self, X, *y, **options)
-        if not self._is("auto", "linear", *ORDERS):
+        if not self._options.is_any_of("auto", "linear", *ORDERS):
             raise TypeError(
                 "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
                 "or auto."
@@ -327,85 +240,31 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             raise ValueError("Input X contains NaN or infinity.")
         return (rows, response) if y else rows
 
-    def _choose_kernel(self, search: Search, splits: Any, data: Any, groups: Any) -> Chosen:
-        """Choose kernel and width, on all rows or on some if there are landmarks; store them."""
-        n = data.shape[0]
-        if n < 2:
-            raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
-        is_compared = search.rule.compares_methods
-        if not (is_compared or all(isinstance(one, Filter) for one in search.methods)):
-            raise ValueError(
-                f"A kernel is chosen by leave-one-out, which {search.methods[0].name} does not "
-                "have: name the kernel and give gamma a number, or give cv=5."
-            )
+    def _choose_kernel(
+        self,
+        search: Search,
+        data: Any,
+        rule_of: Callable[[Any], Rule] | None = None,
+        splits: Any = None,
+        groups: Any = None,
+    ) -> KernelSearch:
+        """Choose kernel and width, and store them."""
         order = self.__dict__.pop("_order")
-        index = np.arange(n)
-        more = None
-        rows = self._features.landmarks
-        if self.n_landmarks_ is not None:
-            more = np.sort(order[: max(ROWS_PER_LANDMARK * self.n_landmarks_, MOST_EXACT)])
-            index = np.sort(order[:MOST_COMPARED])
-            X = data.sample.X.X
-            rows = self._on_host(X[like(X, index)])
-        weights = data.sample.row_weights
-        weights = None if weights is None else weights[index]
-        known = Distances(rows, weights, np.searchsorted(index, order[: len(index)]))
-
-        def evaluate(kernel: Radial | None, part: Index | None) -> tuple[Problem, Choice]:
-            if part is None and more is not None:
-                own = more
-                some = self._with_kernel(data.subset(own), kernel or linear)
-            else:
-                own = index if part is None else index[part]
-                training = rows if part is None else rows[part]
-                values = partial(self._to_new_rows, kernel or linear, training)
-                matrix = known.kernel_matrix(kernel, part)
-                some = KernelData.of_some(matrix, data.sample.take(own), values)
-            rule: Rule = search.rule if is_compared else LeaveOneOut()
-            if splits is not None:
-                rule = self._rule(_restricted(splits, own, n))
-            grouping = None if groups is None else groups[own]
-            return replace(search, rule=rule, verbose=False).best(some, grouping)
-
-        sizes = [*stages(len(known.order)), *([] if more is None else [len(more)])]
-        chosen = choose_kernel(self.kernel, known, evaluate, sizes, verbose=search.verbose)
-        self.kernel_ = "linear" if chosen.kernel is None else chosen.kernel.name
-        self.gamma_ = None if chosen.kernel is None else chosen.kernel.gamma
+        check = partial(self._checked, reset=False)
+        found = KernelChoice(search, data, self._features, order, check, rule_of, splits, groups)
+        chosen = found.best(str(self.kernel))
+        self.kernel_ = "linear" if chosen.best is None else chosen.best.name
+        self.gamma_ = None if chosen.best is None else chosen.best.gamma
         self.candidates_ = chosen.candidates
-        self._features = replace(self._features, kernel=chosen.kernel or linear)
-        if splits is None and isinstance(search.rule, LeaveOneOut):
-            few = index[known.order[:MOST_LOOKED_AT]]
-            blocks: Iterable[tuple[int, Any]] = [(0, rows)]
-            looked_at = rows[known.order[:MOST_LOOKED_AT]]
-            if more is not None:  # where the rows are, because all of them take part
-                prepare = self._features.prepare
-                looked_at = prepare(X[like(X, few)])
-                height = KERNEL_VALUES // len(few)
-                blocks = ((one.start, prepare(X[one])) for one in slices(n, height))
-            y = np.asarray(on_host(data.sample.response), np.float64)
-            warn_of_copies(few, blocks, looked_at, y, float(np.mean(chosen.choice.error)))
+        self._features = replace(self._features, kernel=chosen.best or linear)
         return chosen
 
-    def _on_host(self, rows: Any) -> Any:
-        """Return rows as kernels see them, on the host."""
-        rows = self._features.prepare(rows)
-        return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
 
-    def _to_new_rows(self, kernel: Callable[[Any, Any], Any], training: Any, X: Any) -> Any:
-        """Return the kernel between new rows and some training rows."""
-        return kernel(self._on_host(self._checked(X, reset=False)), training)
-
-    def _with_kernel(self, data: Any, kernel: Callable[[Any, Any], Any]) -> Any:
-        """Return data with another kernel."""
-        return data.with_kernel(kernel, self._features.landmarks)
-
-
-def _restricted(splits: Any, index: Index, count: int) -> list[tuple[Index, Index]]:
-    """Return folds of some of the rows, numbered among these."""
-    place = np.full(count, -1)
-    place[index] = np.arange(len(index))
-    pairs = [[own[own >= 0] for own in (place[train], place[test])] for train, test in splits]
-    return [(train, test) for train, test in pairs if len(train) > 1 and len(test)]
+def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:
+    """Return a search whose data compute the kernel of new rows by this function."""
+    if not isinstance(searched.data, KernelData):  # streamed, or too large for a pickle
+        return searched
+    return replace(searched, data=replace(searched.data, values=values))
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -485,12 +344,12 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         super().__init__(method, stop, fit_intercept)
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
-    def _fitted(self, data: Data) -> Self:
-        if self._tunes and data.rows is not None:
+    def _fitted(self, data: Any) -> Self:
+        if self._options.tunes and data.rows is not None:
             stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
             search = Search(LeaveOneOut(), [get_method(self.method)], stops)
-            self._choose_kernel(search, None, data, None)
-            data = self._with_kernel(data, self._features.kernel)
+            self._choose_kernel(search, data)
+            data = data.with_features(self._features)
         return super()._fitted(data)
 
 
@@ -551,13 +410,13 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         super().__init__(method, stops, cv, rule, *options)
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
-    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
-        if not self._tunes or data.rows is None:
+    def _best(self, search: Search, splits: Any, data: Any, groups: Any) -> tuple[Problem, Choice]:
+        if not self._options.tunes or data.rows is None:
             return search.best(data, groups)
-        chosen = self._choose_kernel(search, splits, data, groups)
-        if search.rule.compares_methods and chosen.problem.data.shape == data.shape:
-            return chosen.problem, chosen.choice
-        return search.best(self._with_kernel(data, self._features.kernel), groups)
+        chosen = self._choose_kernel(search, data, self._rule, splits, groups)
+        if search.rule.compares_methods and chosen.found[0].data.shape == data.shape:
+            return chosen.found
+        return search.best(data.with_features(self._features), groups)
 
 
 def kernel_content(model: Any) -> dict[str, Any]:
@@ -574,25 +433,20 @@ def kernel_content(model: Any) -> dict[str, Any]:
     return {"options": options, "rows": np.asarray(rows, np.float64).tolist(), **known}
 
 
-def kernel_values(content: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return the function of new rows that such a content describes: their kernel values."""
-    model = StoppedKernelRegressor(**content["options"])
-    model._check_kernel()
-    model.kernel_ = model.kernel
-    model.gamma_ = model.gamma
-    model.X_fit_ = np.array(content["rows"], np.float64)
-    model.n_features_in_ = model.X_fit_.shape[1]
-    for name in ("centre", "scale"):
-        value = content[name]
-        setattr(model, f"{name}_", None if value is None else np.array(value, np.float64))
-    return model._prepare().values
+def set_kernel(model: Any, content: dict[str, Any]) -> None:
+    """Give a regressor with the options of such a content its rows, so that it can predict."""
+    model._options.check()
+    model.n_landmarks_ = model.n_landmarks
+    found = (content["centre"], content["scale"])
+    columns = Columns(*(None if one is None else np.array(one, np.float64) for one in found))
+    model._take(model._options, columns, np.array(content["rows"], np.float64))
 
 
 class _KernelClassifier(_WithKernel, _LinearClassifier):
     """A classifier whose decision values are those of a kernel regressor."""
 
     def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
-        return StoppedKernelRegressorCV(**options, **self._kernel_options())
+        return StoppedKernelRegressorCV(**options, **vars(self._options))
 
     def _keep(self, regressor: Any) -> None:
         self.dual_coef_ = regressor.dual_coef_

@@ -9,7 +9,7 @@ rows, the best ones of two kinds, and narrower ones. Distances are computed once
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from stoptime.methods.base import Method
 from stoptime.spectrum.radial import ORDERS, Order, Radial, distances, linear
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import EXACT_FIT, Choice, StopWarning, first_up_to_ties
-from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.stopping.rule import EXACT_FIT, Choice, first_up_to_ties
+from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
 
@@ -27,7 +27,6 @@ COARSE = (-2, 0, 2, 4)  # powers of two: first widths, in units of the median di
 MOST_POWER = 8  # of a width: a wider kernel is nearly the same function
 FEWEST_COMPARED = 250  # of a comparison; a smaller one would mislead
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
-NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
 
 Index = NDArray[np.intp]
 
@@ -67,10 +66,14 @@ class Distances:
         """Return the median distance of two rows, each drawn in proportion to its weight."""
         few = self.order[:MOST_LOOKED_AT]
         found = self.among(order, few).ravel()
-        share = np.ones(len(few)) if self.weights is None else self.weights[few]
-        places = np.argsort(found)
-        total = np.cumsum(np.outer(share, share).ravel()[places])
-        middle = found[places[np.searchsorted(total, total[-1] / 2)]]
+        if self.weights is None:
+            half = (len(found) - 1) // 2
+            middle = np.partition(found, half)[half]
+        else:
+            share = self.weights[few]
+            places = np.argsort(found)
+            total = np.cumsum(np.outer(share, share).ravel()[places])
+            middle = found[places[np.searchsorted(total, total[-1] / 2)]]
         # more than half of all pairs may be equal, as in a table of one rare event
         return float(middle) or float(found.max(initial=0)) or 1.0
 
@@ -85,51 +88,37 @@ class Distances:
 Evaluate = Callable[["Radial | None", "Index | None"], "tuple[Problem, Choice]"]
 
 
-class Chosen(NamedTuple):
-    """The best kernel, with the problem and the choice that it was chosen for."""
+class KernelSearch:
+    """The least error of the named kernel at any width, or of all kernels for "auto".
 
-    kernel: Radial | None
-    problem: Problem
-    choice: Choice
-    candidates: tuple[KernelCandidate, ...]
-
-
-def choose_kernel(
-    name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], *, verbose: bool
-) -> Chosen:
-    """Return the kernel with the least error, of the named one or of all if it is "auto".
-
-    ``sizes`` are the numbers of rows of all comparisons. ``evaluate`` returns the best stop for a
-    kernel on some rows, or on those of the last comparison for None.
+    ``evaluate`` returns the best stop for a kernel on some rows, or on those of the last comparison
+    for None; ``sizes`` are the numbers of rows of all comparisons. A search has what it ``found``
+    for the ``best`` kernel, None if that is the linear one, and all ``candidates``.
     """
-    search = _Search(name, known, evaluate, sizes, verbose)
-    search.run()
-    for one in search.warned:
-        warn_user(str(one.message), one.category)
-    ordered = sorted(search.candidates.values(), key=lambda one: (-one.n_rows, one.error))
-    return Chosen(search.best, *search.found, tuple(ordered))
-
-
-class _Search:
-    """Candidates by the power of two that is their width, what each reached, and the best."""
 
     found: tuple[Problem, Choice]
 
     def __init__(
-        self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int], verbose: bool
+        self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int]
     ) -> None:
         self.names = list(ORDERS) if name == "auto" else [name]
-        self.with_linear = name == "auto"
         self.known = known
         self.evaluate = evaluate
         self.sizes = sizes
-        self.verbose = verbose
         self.medians = {order: known.median(order) for order in {ORDERS[one] for one in self.names}}
-        self.powers: dict[Radial | None, int] = {}
-        self.candidates: dict[Radial | None, KernelCandidate] = {}
+        self.powers: dict[Radial | None, int] = {}  # of two: widths in units of the median distance
+        self.tried: dict[Radial | None, KernelCandidate] = {}
         self.best: Radial | None = None
         self.least = np.inf  # the error of the best kernel
         self.warned: list[warnings.WarningMessage] = []
+        self.run([None] if name == "auto" else [])
+        for one in self.warned:
+            warn_user(str(one.message), one.category)
+
+    @property
+    def candidates(self) -> tuple[KernelCandidate, ...]:
+        """All kernels that were tried, the best of those that all rows have compared first."""
+        return tuple(sorted(self.tried.values(), key=lambda one: (-one.n_rows, one.error)))
 
     def at(self, name: str, power: int) -> Radial:
         """Return a kernel whose width is the median distance times a power of two."""
@@ -137,7 +126,7 @@ class _Search:
         self.powers[kernel] = power
         return kernel
 
-    def tried(self, kernel: Radial | None, index: Index | None) -> float:
+    def error_of(self, kernel: Radial | None, index: Index | None) -> float:
         """Return the error of a kernel on some rows, or on those of the last comparison."""
         # warnings are of interest for the kernel that is chosen alone
         with warnings.catch_warnings(record=True) as caught:
@@ -148,7 +137,7 @@ class _Search:
         name, gamma = ("linear", None) if kernel is None else (kernel.name, kernel.gamma)
         size = self.sizes[-1] if index is None else len(index)
         reached = problem.tuned, choice.stop, error
-        self.candidates[kernel] = KernelCandidate(name, gamma, size, *reached)
+        self.tried[kernel] = KernelCandidate(name, gamma, size, *reached)
         if index is not None:
             return error
         # errors that are equal to rounding say nothing: the first kernel is taken
@@ -160,15 +149,14 @@ class _Search:
             self.warned = caught
         return error
 
-    def run(self) -> None:
-        """Try all kernels on few rows, and the better half of them on twice as many rows."""
-        left: list[Radial | None] = [None] if self.with_linear else []
+    def run(self, left: list[Radial | None]) -> None:
+        """Try these and others on few rows, and the better half of them on twice as many rows."""
         left += [self.at(name, power) for name in self.names for power in COARSE]
         for place, size in enumerate(self.sizes, start=1):
             rest = len(self.sizes) - place
             index = np.sort(self.known.order[:size]) if rest else None
-            kernels = progress(left, f"kernels on {size} rows", self.verbose)
-            errors = {kernel: self.tried(kernel, index) for kernel in kernels}
+            kernels = progress(left, f"kernels on {size} rows")
+            errors = {kernel: self.error_of(kernel, index) for kernel in kernels}
             if rest == 1 or len(self.sizes) == 1:
                 self.refine(errors, index, (-1, 1))
             elif rest == 0:
@@ -190,7 +178,7 @@ class _Search:
             while best is not None and abs(self.powers[best] + step) <= MOST_POWER:
                 kernel = self.at(best.name, self.powers[best] + step)
                 if kernel not in errors:
-                    errors[kernel] = self.tried(kernel, index)
+                    errors[kernel] = self.error_of(kernel, index)
                 if errors[kernel] >= errors[best]:
                     break
                 best = kernel
@@ -202,43 +190,3 @@ def stages(n_rows: int) -> list[int]:
     while sizes[0] // 2 >= FEWEST_COMPARED:
         sizes.insert(0, sizes[0] // 2)
     return sizes
-
-
-def warn_of_copies(
-    few: Index, blocks: Iterable[tuple[int, Any]], sampled: Any, y: Array, error: float
-) -> None:
-    """Warn if leave-one-out is much too optimistic, because rows have near copies among others.
-
-    The response of a few ``sampled`` rows is predicted by that of the nearest row, and by that of
-    the nearest one that is no near copy. If copies help so much that the error without them could
-    be twice as large, they decide. The ``blocks`` are all rows, each with the number of its first.
-    """
-    near = NEAR_COPY * float(np.median(on_host(distances(sampled, sampled, 2))))
-    # the nearest row of each, and the nearest one that is no near copy
-    nearest = np.full((2, len(few)), np.inf)
-    place = np.zeros((2, len(few)), np.intp)
-    for first, rows in blocks:
-        distance = np.asarray(on_host(distances(sampled, rows, 2)))
-        own = np.flatnonzero((few >= first) & (few < first + distance.shape[1]))
-        distance[own, few[own] - first] = np.inf
-        for one in range(2):
-            at = distance.argmin(axis=1)
-            value = distance[np.arange(len(few)), at]
-            nearer = value < nearest[one]
-            nearest[one, nearer] = value[nearer]
-            place[one, nearer] = first + at[nearer]
-            distance[distance < near] = np.inf
-    copied = (nearest[0] < near) & np.isfinite(nearest[1])
-    if not copied.any():
-        return
-    by_copy = (y[few] - y[place[0]])[copied] ** 2
-    by_next = (y[few] - y[place[1]])[copied] ** 2
-    # the difference of two responses has twice the variance of one
-    rise = float(copied.mean()) * float((by_next - by_copy).mean()) / 2
-    if rise > max(error, 0.01 * float(np.mean(np.var(y, axis=0)))):
-        warn_user(
-            f"{copied.mean():.0%} of the rows have a near copy among the others, with nearly the "
-            "same response: leave-one-out is too optimistic if new rows will have none. Give cv a "
-            "splitter that keeps groups together, such as GroupKFold(5), and pass groups to fit.",
-            StopWarning,
-        )

@@ -15,7 +15,7 @@ from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegr
 from stoptime.left_out.predictions import Fingerprint
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
-from stoptime.paths import at_stop, fit_at
+from stoptime.paths import fit_at
 from stoptime.spectrum.data import Data, Want, afresh, rows_of
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.held_out import check_splitter, is_leave_one_out
@@ -124,7 +124,7 @@ class StoppedRegressor(Incremental, LinearRegressor):
             self.stop_ = float(stop)
             spectrum = data.spectrum(Want.path(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
-        coef, intercept, self.degrees_of_freedom_ = at_stop(spectrum, self.method_, self.stop_)
+        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, self.method_, self.stop_)
         observations = spectrum.n_observations
         seen = None if data.rows is None else Fingerprint.of(data.rows)
         self._searched = Searched(None, None, afresh(data), method, self.stop_, observations, seen)
@@ -196,8 +196,9 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         As in :class:`StoppedRegressor`, fitted to all rows.
     stop_ : float or array of shape (n_targets,)
         The chosen stop.
-    stops_, errors_ : arrays of shapes (n_stops,), and (n_stops,) or (n_stops, n_targets)
-        Mean squared errors, or with ``scoring`` negative scores, at these stops.
+    stops_, errors_ : arrays of shape (n_stops,)
+        Mean squared errors, or with ``scoring`` negative scores, at these stops: the mean over
+        targets, or with ``per_target`` those of every target, (n_stops, n_targets).
     best_score_ : float or array of shape (n_targets,)
         The score at the chosen stop; without ``scoring`` the negative ``choice_.error``.
     choice_ : Choice
@@ -211,7 +212,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
     >>> model.choice_.message
-    'least loo error at 294 stops'
+    'least loo error of 294 stops'
     """
 
     # groups go to the folds of cv without being asked for, as in RidgeCV

@@ -236,7 +236,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
                 "Standardise the columns, so that fewer steps are enough, or raise max_iter.",
                 StopWarning,
             )
-        self.candidates_ = {run.method: run.error for run in runs}
+        self._candidates = [(run.method, run.error) for run in runs]
         self.best_score_ = -best.error
         self.errors_ = best.errors
         self.standard_errors_ = best.standard_errors
@@ -248,6 +248,12 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         self._keep(rows, best)
         self.n_iter_ = len(self.errors_) - 1
         return self
+
+    @property
+    def candidates_(self) -> dict[Method, float]:
+        """The least error of each method."""
+        # made of a list, because skops saves no dictionary whose keys are methods
+        return dict(self._candidates)
 
     def _splits(self, places: Places, groups: Any) -> list[Split]:
         """Return the rows of training and test sets."""

@@ -227,7 +227,9 @@ def likeliest(decisions: Floats) -> NDArray[np.intp]:
 
 
 def coded(place: Any, count: int) -> Any:
-    """Return ±1: a vector for two classes, else a column for each class."""
+    """Return ±1: a vector for two classes, else a column for each class or label."""
+    if place.ndim == 2:
+        return 2 * as_float64(place) - 1
     classes = like(place, np.arange(count))
     return 2 * as_float64(place == 1 if count == 2 else place[:, None] == classes) - 1
 
@@ -238,6 +240,7 @@ class FromDecisions(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     slope_: float | None
     class_weight: Any
+    _multilabel = False  # whether a row may have several labels, or none
 
     def decision_function(self, X: Any) -> Floats:
         """Return the decision values themselves."""
@@ -246,6 +249,8 @@ class FromDecisions(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, always as an array of NumPy."""
         decisions = self.decision_function(X)  # which says first whether the estimator is fitted
+        if self._multilabel:
+            return np.asarray(on_host(decisions) > 0, np.intp)
         return np.asarray(self.classes_[likeliest(on_host(decisions))])
 
     def predict_proba(self, X: Any) -> Floats:
@@ -272,7 +277,8 @@ class FromDecisions(ClassifierMixin, BaseEstimator):
             check_consistent_length(weights, place)
         if self.class_weight is None:
             return weights
-        own = compute_sample_weight(self.class_weight, self.classes_[place])
+        labels = place if place.ndim == 2 else self.classes_[place]
+        own = compute_sample_weight(self.class_weight, labels)
         return np.asarray(own if weights is None else own * weights, np.float64)
 
     def __sklearn_tags__(self) -> Tags:

@@ -41,6 +41,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """Validate data, once, and store the number and the names of their columns."""
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        self._target_names = [str(one) for one in getattr(y, "columns", ())]
         options = array_options(X)
         if options is not None:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)

@@ -84,7 +84,8 @@ def summarised(model: Any, searched: Searched) -> CoefficientSummary:
     squares = np.asarray(on_host(spectrum.vectors), np.float64) ** 2
     spread = np.sqrt(squares @ (gain**2 * s) / n)
     names = getattr(model, "feature_names_in_", None)
-    several = [f"target {i}" for i in range(len(noise))] if len(noise) > 1 else None
+    numbered = [f"target {i}" for i in range(len(noise))]
+    targets = getattr(model, "_target_names", []) or numbered
     return CoefficientSummary(
         title=f"{type(model).__name__}: {method} stopped at {np.round(searched.stop, 4)}",
         names=[f"x{j}" for j in range(len(spread))] if names is None else list(map(str, names)),
@@ -95,5 +96,5 @@ def summarised(model: Any, searched: Searched) -> CoefficientSummary:
         noise=noise,
         r2=1 - residual / power,
         n_samples=spectrum.n_samples,
-        targets=several,
+        targets=targets if len(noise) > 1 else None,
     )

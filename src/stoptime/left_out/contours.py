@@ -25,7 +25,7 @@ RUNG = 0.35  # difference of the logarithms of neighbouring penalties of a ladde
 TOP = 10.0  # its first penalty, in units of the largest eigenvalue
 UNLEARNED = 5e-5  # what is learned at its last penalty: below it, g is one
 SERVED = 3e-11  # error of a filter as a mixture up to which the ladder is used
-NEGLIGIBLE = 1e-11  # size of the part of all filters along a basis filter that is left out
+NEGLIGIBLE = 1e-9  # size of the part of all filters along a basis filter that is left out
 ALIASING = 28.0  # minus the logarithm of the error of an ellipse, exp(-28) = 7e-13
 MOST_PENALTIES = 2**16  # of an ellipse
 

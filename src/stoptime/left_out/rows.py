@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import WITHOUT_ROWS
-from stoptime.support.arrays import EPS, Array, as_float64, constant, like, on_host, slices
+from stoptime.support.arrays import (
+    EPS,
+    Array,
+    Floats,
+    as_float64,
+    constant,
+    empty,
+    like,
+    on_host,
+    slices,
+)
 
 if TYPE_CHECKING:
     from stoptime.spectrum.rows import Sample
@@ -143,6 +153,49 @@ class Rows:
             response = spectrum.geometry.response[:, few]
             spectrum = replace(spectrum, geometry=replace(spectrum.geometry, response=response))
         return Rows(replace(self.data, y=self.data.y[:, few]), spectrum)
+
+    def with_few_targets(self) -> Rows:
+        """Return the rows with at most rank + 1 targets, whose mean squares are the same.
+
+        The mean square over targets does not change if the vector of all targets is rotated. After
+        a rotation only a few targets have coefficients. What is left of a row is then the same for
+        every filter but for a factor, so that its length is one more target, without coefficients.
+        """
+        spectrum = self.spectrum
+        geometry = spectrum.geometry
+        many = self.data.n_targets
+        few = spectrum.rank + spectrum.n_unpenalised - spectrum.fit_intercept
+        if many <= few + 1:
+            return self
+        fitted = self.coef * self.unit
+        if geometry is not None:
+            fitted = np.concatenate([fitted, geometry.response])
+        directions = np.linalg.qr(fitted.T)[0]
+        # a mean over few targets has to be that over many
+        unit = np.sqrt((few + 1) / many)
+
+        def turned(response: Floats) -> Floats:
+            return np.column_stack([unit * response @ directions, np.zeros(len(response))])
+
+        y = empty(self.data.y, (self.data.n_rows, few + 1))
+        own = like(y, directions)
+        for index in self.blocks(2 * many):
+            whole = as_float64(self.data.y[index]) - spectrum.target_mean
+            along = whole @ own
+            rest = whole - along @ own.T
+            y[index, :few] = unit * along
+            y[index, few] = unit * ((rest**2).sum(axis=1) ** 0.5)
+        power = np.mean(on_host(spectrum.target_power))
+        if geometry is not None:
+            geometry = replace(geometry, response=turned(geometry.response))
+        spectrum = replace(
+            spectrum,
+            response=turned(spectrum.response),
+            target_mean=0 * y[0],
+            target_power=np.full(few + 1, power),
+            geometry=geometry,
+        )
+        return Rows(replace(self.data, y=y, single_target=False), spectrum)
 
     def blocks(self, numbers_per_row: int) -> Iterator[slice]:
         """Cut the rows into blocks, given how many further numbers are held for each row."""

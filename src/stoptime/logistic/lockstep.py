@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.logistic.rows import Places, Rows
-from stoptime.logistic.steps import Steps
+from stoptime.logistic.steps import Steps, layers
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
@@ -95,6 +95,7 @@ def search(
     the best step is among the first three, then these were too long: the run is repeated with steps
     of a third of the time, three times at most.
     """
+    layers(method)  # raises where it cannot be run
     automatic = getattr(method, "step", None) == "auto"
     if automatic:
         method = method.with_step(1 / rows.curvature() if rows.largest > 0 else 1.0)
@@ -147,8 +148,9 @@ def _run(
                 error, deviation = _error(rows, sums) if score is None else _scored(score, logits)
                 found.errors.append(error)
                 found.standard_errors.append(deviation)
-                # a gain of less than a thousandth of the standard error is none
-                if k == 0 or error < found.error - 1e-3 * np.nan_to_num(deviation):
+                # a gain of less than a thousandth of the standard error, if there is one, is none
+                least = 1e-3 * deviation if deviation > 0 else 0.0
+                if k == 0 or error < found.error - least:
                     found.iterations, found.coef = k, steps.shown[-1]
                 if k > (1 + steps.patience) * found.iterations + 20 * steps.patience:
                     return ""

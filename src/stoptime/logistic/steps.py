@@ -20,17 +20,7 @@ class Steps:
     """
 
     def __init__(self, method: Method, start: Any) -> None:
-        self.average = method if isinstance(method, Averaged) else None
-        inner: Any = method if self.average is None else self.average.method
-        self.decayed = inner if isinstance(inner, Decayed | VanishingDecay) else None
-        inner = inner if self.decayed is None else self.decayed.method
-        if not isinstance(inner, Recurrence) or (self.average and self.average.kind == "tail"):
-            raise ValueError(
-                f"Cross-entropy is fitted step by step, and {method} cannot be run so: take "
-                '"nesterov", "gradient-descent", "heavy-ball", one of them with weight decay, or '
-                'their "polyak" or "exponential" average.'
-            )
-        self.iteration = inner
+        self.average, self.decayed, self.iteration = layers(method)
         self.start = self.value = self.shown = start
         self.move = self.total = 0 * start
         self.k = 0
@@ -77,3 +67,18 @@ class Steps:
         elif self.average is not None:
             self.total = self.total + self.value
             self.shown = self.total / self.k
+
+
+def layers(method: Any) -> tuple[Averaged | None, Any, Recurrence]:
+    """Return the average, the decay and the iteration of a method that can be run step by step."""
+    average = method if isinstance(method, Averaged) else None
+    inner = method if average is None else average.method
+    decayed = inner if isinstance(inner, Decayed | VanishingDecay) else None
+    inner = inner if decayed is None else decayed.method
+    if not isinstance(inner, Recurrence) or (average and average.kind == "tail"):
+        raise ValueError(
+            f"Cross-entropy is fitted step by step, and {method} cannot be run so: take "
+            '"nesterov", "gradient-descent", "heavy-ball", one of them with weight decay, or '
+            'their "polyak" or "exponential" average.'
+        )
+    return average, decayed, inner

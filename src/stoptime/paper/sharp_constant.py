@@ -13,7 +13,6 @@ from stoptime.bounds.summary import heavy_ball_theorem
 from stoptime.methods.flows import AcceleratedFlow
 from stoptime.paper.experiment import Experiment, Rows
 from stoptime.show import plots
-from stoptime.support.wording import rounded_up
 from stoptime.theory.calibration import calibrate
 from stoptime.theory.search import risk_ratio
 
@@ -42,9 +41,9 @@ def sharp_constant() -> Experiment:
             ax.annotate(f"{level:.4f}", (0.01, level), *offset, color=color)
         ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
     caption = (
-        f"Accelerated flow at the best stop of each spectrum has at most "
-        f"{rounded_up(1 + game.upper, 4)} times the risk of the best ridge; with one stop for all "
-        f"spectra at most {rounded_up(one_stop.inflation, 4)} times."
+        "Largest risk of accelerated flow over that of the best ridge, computed in floating point: "
+        f"about {1 + game.upper:.4f} at the best stop of each spectrum, and "
+        f"{one_stop.inflation:.4f} with one stop for all spectra."
     )
     return Experiment("sharp_constant", figure, ("panel", "curve", "x", "value"), rows, caption)
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from stoptime.bounds.plan import PlannedRun, batch_cost, best_penalty, planned_run
 from stoptime.logistic.lockstep import CrossEntropyPlan, plan_cross_entropy
+from stoptime.logistic.steps import layers
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.iterations import Nesterov
 from stoptime.methods.recurrence import Iteration
@@ -217,7 +218,10 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     """
     if loss not in {"squared", "mse", "cross-entropy"}:
         raise ValueError(f'loss must be "squared", "mse" or "cross-entropy"; got {loss!r}.')
-    chosen: Any = _configured(get_method(method), step, lr, momentum, friction)
+    given = get_method(method)
+    if loss == "cross-entropy":
+        layers(given)  # raises where it cannot be run step by step
+    chosen: Any = _configured(given, step, lr, momentum, friction)
     if loss == "cross-entropy":
         if X is None or y is None or {penalty, batch_size} != {None}:
             raise ValueError(

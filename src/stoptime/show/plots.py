@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.support.checks import installed
-from stoptime.support.wording import number, rounded_up
+from stoptime.support.wording import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -234,53 +234,6 @@ def heavy_ball_constant(
     ax.set(xscale="log", yscale="log", xlabel="condition number κ")
     ax.set_ylabel("risk over best ridge risk, at most")
     ax.legend()
-    return ax
-
-
-def calibration(c: ArrayLike, errors: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
-    """Draw the guaranteed distance from ridge, by name of the method, against c in λ = c/t².
-
-    Errors are the largest squared distances from the ridge coefficients, relative to them. Methods
-    of first order have λ = c/t.
-    """
-    ax = _axes(ax)
-    for name, values in errors.items():
-        least = int(np.argmin(values))
-        place = (np.asarray(c)[least], np.asarray(values)[least])
-        text = f"{rounded_up(place[1])} at c = {place[0]:.2f}"
-        ax.plot(c, values, color=COLORS[name], linewidth=1.8, label=LABELS[name])
-        ax.plot(*place, "o", color=COLORS[name])
-        ax.annotate(text, place, (0, -14), textcoords="offset points", ha="center")
-    ax.axvline(1, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
-    ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
-    ax.set(xscale="log", yscale="log", ylim=(0.02, 3))
-    ax.set_xlabel("c in λ = c/t (gradient), λ = c/t² (accelerated)")
-    ax.set_ylabel("‖β(t) − β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
-    ax.legend(loc="lower right")
-    return ax
-
-
-def friction(
-    frictions: ArrayLike, inflation: ArrayLike, stop: ArrayLike, ax: Axes | None = None
-) -> Axes:
-    """Draw the guaranteed inflation at the best stop and, on a second axis, that stop τ = t√λ*."""
-    ax = _axes(ax)
-    risk_color = COLORS["accelerated-flow"]
-    time_color = COLORS["gradient-flow"]
-    twin = ax.twinx()
-    lines = ax.plot(frictions, inflation, color=risk_color, linewidth=1.8)
-    lines += twin.plot(frictions, stop, color=time_color, linewidth=1.8, linestyle="--")
-    ax.set(xlabel="friction r (3 is Nesterov's method)", xscale="log")
-    # Ticks outside the data would widen the axis.
-    marks = (2, 3, 4, 5, 6, 7, 9, 12, 21)
-    ticks = [tick for tick in marks if np.min(frictions) <= tick <= np.max(frictions)]
-    if len(ticks) > 1:
-        ax.set_xticks(ticks, [str(tick) for tick in ticks])
-        ax.set_xticks([], minor=True)
-    ax.set_ylabel("risk over best ridge risk, at most", color=risk_color)
-    twin.set_ylabel("best stop τ = t√λ*", color=time_color)
-    names = ["guaranteed inflation (left)", "best stop τ (right)"]
-    ax.legend(lines, names, loc="upper center")
     return ax
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,12 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.accuracy import Accuracy, Krylov, Rounding
-from stoptime.support.arrays import Array, Floats, as_dtype, is_device_array, like, on_host
+from stoptime.support.arrays import Array, Floats, as_dtype, like, on_host
+
+
+class OnDemand(ABC):
+    """Eigenvectors V that are multiplied with components, and formed only if they are asked for."""
+
+    @abstractmethod
+    def __matmul__(self, components: Any) -> Any:
+        """Return V times components."""
+
+    @abstractmethod
+    def formed(self) -> Any:
+        """Return V as an array where the data are."""
+
+    def owned(self) -> OnDemand:
+        """Return vectors that do not change when the user's container does."""
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        if copy is False:
+            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
+        return np.asarray(on_host(self.formed()), dtype=dtype)
 
 
 @dataclass(frozen=True)
-class DualVectors:
-    """Eigenvectors of a wide problem as combinations of its rows, V = RᵀM, formed on demand."""
+class DualVectors(OnDemand):
+    """Eigenvectors of a wide problem as combinations of its rows, V = RᵀM."""
 
     rows: Any
     mix: Any
@@ -24,14 +46,13 @@ class DualVectors:
     def __matmul__(self, components: Any) -> Any:
         return self.rows.T @ (self.mix @ components)
 
-    def owned(self) -> DualVectors:
-        """Return vectors that do not change when the user's container does."""
-        return replace(self, rows=self.rows.owned()) if hasattr(self.rows, "owned") else self
+    def formed(self) -> Any:
+        """Return the vectors."""
+        return self.rows.T @ self.mix
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        if copy is False:
-            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
-        return np.asarray(on_host(self.rows.T @ self.mix), dtype=dtype)
+    def owned(self) -> DualVectors:
+        """Return vectors of rows that stay as they are."""
+        return replace(self, rows=self.rows.owned()) if hasattr(self.rows, "owned") else self
 
 
 @dataclass(frozen=True)
@@ -132,12 +153,7 @@ class Spectrum:
     @cached_property
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
-        if is_device_array(self.basis):
-            return self.basis
-        if is_device_array(self.feature_mean):
-            unit = np.eye(self.rank)
-            return self.basis @ like(self.feature_mean, unit)
-        return np.asarray(self.basis)
+        return self.basis.formed() if isinstance(self.basis, OnDemand) else self.basis
 
     @property
     def krylov(self) -> Krylov | None:

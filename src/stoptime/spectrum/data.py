@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,6 @@ from stoptime.support.progress import progress
 
 if TYPE_CHECKING:
     from stoptime.methods.base import Method
-    from stoptime.paths import Drawing
     from stoptime.spectrum.base import Spectrum
     from stoptime.spectrum.rows import Sample
 
@@ -159,6 +158,16 @@ class TestErrors:
     fourths: Floats | None = None
 
 
+class Drawn(Protocol):
+    """A method and a spectrum, from which paths and their predictions are drawn at any stops."""
+
+    def __call__(self, stops: Floats) -> Any:
+        """Return the path at these stops, with ``coef`` and ``intercept``."""
+
+    def predictions(self, X: Any) -> Callable[[Floats], Any]:
+        """Return a function of stops that predicts these rows."""
+
+
 TestSet = Any
 """Rows on which a path is tested, as :class:`RowsToTest`, with ``weight`` and ``errors``."""
 Fold = Callable[[], "tuple[Data, TestSet]"]
@@ -230,7 +239,7 @@ class Data(ABC):
             found.append((fit._replace(columns=test.columns), rows))
         return found
 
-    def test(self, X: Any, y: ArrayLike) -> TestSet:
+    def test(self, X: Any, y: Any) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
         there = None if self.rows is None else self.rows.y
         X = rows_in_memory(X, there, dtype=np.float64, name="X_val")
@@ -239,7 +248,15 @@ class Data(ABC):
         else:
             y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val")
         targets = () if self.single_target else (self.n_targets,)
-        return checked_test(X, y, (self.shape[1], *targets))
+        columns = (self.shape[1], *targets)
+        check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
+        if (X.shape[1], *y.shape[1:]) != columns:
+            wanted = f"{columns[1]} targets" if targets else "a vector y"
+            raise ValueError(
+                f"The validation set has shapes {tuple(X.shape)} and {tuple(y.shape)}, which do "
+                f"not fit the training data of {columns[0]} features and {wanted}."
+            )
+        return RowsToTest(X, y.reshape(y.shape[0], -1), np.ones(y.shape[0]))
 
 
 def afresh(data: Data) -> Data:
@@ -308,7 +325,7 @@ class RowsToTest:
         """The sum of the weights."""
         return float(self.weights.sum())
 
-    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Drawn, stops: Array, units: Array) -> TestErrors:
         """Return weighted sums of squares and fourth powers, of a few stops at a time."""
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
@@ -323,7 +340,7 @@ class RowsToTest:
             sums[:, part] = [on_host(power) for power in (*squares, shares**2 @ errors)]
         return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
 
-    def residuals(self, draw: Drawing, stops: Array) -> Iterator[tuple[slice, Any]]:
+    def residuals(self, draw: Drawn, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
         # eight million predictions are held at once
         height = 2**23 // (max(self.X.shape) * self.y.shape[1])
@@ -332,15 +349,3 @@ class RowsToTest:
             fit = predict(stops[part])
             errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape))
             yield part, errors - self.y
-
-
-def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:
-    """Return a test set, and raise a ValueError if its columns are not those that were fitted."""
-    check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
-    if (X.shape[1], *y.shape[1:]) != columns:
-        targets = f"{columns[1]} targets" if len(columns) > 1 else "a vector y"
-        raise ValueError(
-            f"The validation set has shapes {tuple(X.shape)} and {tuple(y.shape)}, which do not "
-            f"fit the training data of {columns[0]} features and {targets}."
-        )
-    return RowsToTest(X, y.reshape(y.shape[0], -1), np.ones(y.shape[0]))

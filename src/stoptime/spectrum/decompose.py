@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.spectrum.base import Spectrum
+from stoptime.spectrum.base import OnDemand, Spectrum
 from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.kinds import kind_of, sample_of
 from stoptime.spectrum.krylov import KrylovData, KrylovOptions
@@ -86,8 +86,8 @@ def decompose(
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
     spectrum = with_lost_as_zero(data, Want.up_to(gain, solver=solver))
     # eigenvectors of wide data refer to the user's container, which may change later
-    basis: Any = spectrum.basis
-    return replace(spectrum, basis=basis.owned()) if hasattr(basis, "owned") else spectrum
+    basis = spectrum.basis
+    return replace(spectrum, basis=basis.owned()) if isinstance(basis, OnDemand) else spectrum
 
 
 def with_lost_as_zero(data: Data, want: Want) -> Spectrum:

@@ -21,10 +21,10 @@ from sklearn.utils import check_array
 
 from stoptime.spectrum.accuracy import EXACT, SAFETY, check_scale
 from stoptime.spectrum.base import DualVectors, Spectrum
-from stoptime.spectrum.data import Fold, RowsToTest, Want
+from stoptime.spectrum.data import Data, RowsToTest, Want
 from stoptime.spectrum.factorise import advising, assembled, without_null
 from stoptime.spectrum.kinds import sample_of
-from stoptime.spectrum.row_data import SampleData, Splits, weights_of_tests
+from stoptime.spectrum.row_data import SampleData
 from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, Floats, on_host
 from stoptime.support.checks import truth_value
@@ -111,14 +111,10 @@ class KernelData(SampleData):
         y = np.asarray(on_host(sample.y))
         return cls(replace(sample, X=ArrayRows(K), y=y, uneven_shares=shares), values)
 
-    @property
-    def rows(self) -> Sample:
-        """The sample, with the kernel matrix or features in the place of X."""
-        return self.sample
-
-    def with_kernel(self, kernel: Callable[[Any, Any], Any], rows: Any) -> KernelData:
-        """Return the same data with another kernel of these rows."""
-        return replace(self, sample=replace(self.sample, X=ArrayRows(kernel(rows, rows))))
+    def with_features(self, features: Any) -> KernelData:
+        """Return the same data with the kernel of these features."""
+        matrix = features.kernel(features.landmarks, features.landmarks)
+        return replace(self, sample=replace(self.sample, X=ArrayRows(matrix)))
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
         """Return the spectrum, which is always complete."""
@@ -146,16 +142,10 @@ class KernelData(SampleData):
         factors = eigenvalues, basis, response
         return assembled(sample, factors, means, sample.target_power(), "kernel", EXACT)
 
-    def folds(self, splits: Splits) -> list[Fold]:
-        """Return the folds, each with the kernel between its own rows, or the same landmarks."""
-        return [partial(self._fold, train, test) for train, test in splits]
-
-    def _fold(
-        self, train: NDArray[np.intp], test: NDArray[np.intp]
-    ) -> tuple[KernelData, RowsToTest]:
+    def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, RowsToTest]:
         K = self.sample.X.matrix()
         own = K[np.ix_(test, train)]
-        weights = weights_of_tests(self.sample, test)
+        weights = self._weights_of_tests(test)
         tested = RowsToTest(own, self.sample.y[test], weights, columns=train)
         return KernelData.of_some(K[np.ix_(train, train)], self.sample.take(train)), tested
 

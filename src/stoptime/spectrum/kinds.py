@@ -17,7 +17,6 @@ from stoptime.spectrum.rows import (
     Sample,
     SlicedRows,
     SparseRows,
-    sample_sizes,
 )
 from stoptime.spectrum.source import Source
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
@@ -124,6 +123,11 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     """Return arrays of one device and a floating type; y may be anything that can be converted."""
     xp = array_namespace(X)
     floats = (xp.float32, xp.float64)
+    if str(X.device).startswith("mps"):
+        raise ValueError(
+            f"X is on {X.device}, which has no double precision: give X.cpu(), whose memory is "
+            "the same."
+        )
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be an array of shape (n, p), not empty; got {tuple(X.shape)}.")
     whole = xp.isdtype(X.dtype, ("bool", "integral"))
@@ -132,10 +136,10 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError(
             f"X must be a dense tensor of float32, float64 or integers; got {layout} {X.dtype}."
         )
-    y = y if is_device_array(y) else like(X, np.asarray(y))
     X, y = (values.detach() if hasattr(values, "detach") else values for values in (X, y))
-    if y.device != X.device:
-        raise ValueError(f"X is on {X.device}, but y on {y.device}: put them on one device.")
+    # everything follows X: a response that is elsewhere is moved
+    if not is_device_array(y) or y.device != X.device:
+        y = like(X, on_host(y))
     check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
     y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
@@ -166,7 +170,4 @@ def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample
             rows = SparseRows(matrix, precision) if kind == "sparse" else OperatorRows(matrix)
         y = check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
         check_shapes(rows, y)
-    shares, n, count = sample_sizes(sample_weight, rows.shape[0])
-    shares = None if shares is None else like(y, shares)
-    columns = y.reshape(y.shape[0], -1)
-    return Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
+    return Sample.of(rows, y, sample_weight, fit_intercept)

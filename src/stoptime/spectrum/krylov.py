@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from scipy.linalg import eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale, largest_gain
-from stoptime.spectrum.base import Density, Spectrum
+from stoptime.spectrum.base import Density, OnDemand, Spectrum
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
     Data,
@@ -32,8 +32,8 @@ from stoptime.spectrum.data import (
     require_every_eigenvalue,
 )
 from stoptime.spectrum.factorise import CentredOperator, assembled
-from stoptime.spectrum.row_data import RowData, SampleData, Splits, weights_of_tests
-from stoptime.spectrum.rows import ArrayRows, Sample, sample_sizes
+from stoptime.spectrum.row_data import RowData, SampleData, Splits
+from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
 from stoptime.support.progress import Ticker, progress_shown
@@ -209,8 +209,8 @@ class GolubKahan:
 
 
 @dataclass(frozen=True)
-class KrylovVectors:
-    """Ritz vectors of one or several spaces, computed on demand."""
+class KrylovVectors(OnDemand):
+    """Ritz vectors of one or several spaces."""
 
     # each basis, in blocks of rows, times its rotation gives the vectors of a space
     bases: tuple[list[Array], ...]
@@ -230,10 +230,9 @@ class KrylovVectors:
                 own = own[len(block) :]
         return out
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        if copy is False:
-            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
-        return np.asarray(self @ np.eye(len(self.order)), dtype=dtype)
+    def formed(self) -> Floats:
+        """Return the vectors."""
+        return self @ np.eye(len(self.order))
 
 
 @dataclass(frozen=True)
@@ -464,28 +463,22 @@ class KrylovData(SampleData):
 
     def folds(self, splits: Splits) -> list[Fold]:
         """Return the folds."""
-        if self.complete:
-            return self._whole.folds(splits)
-        return [partial(self._fold, train, test) for train, test in splits]
+        return self._whole.folds(splits) if self.complete else super().folds(splits)
 
     def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, RowsToTest]:
-        """Return all rows, with weight zero for those that are not in the training set."""
         sample = self.sample
+        if sample.X.can_be_read:
+            return super()._fold(train, test)
+        # an operator has all rows, with weight zero for those that are not in the training set
         weights = np.bincount(train, minlength=sample.n_rows).astype(np.float64)
         if sample.row_weights is not None:
             weights *= sample.row_weights
-        shares, n, count = sample_sizes(weights, sample.n_rows)
         X = copy(sample.X)
         X.products = 0
-        part = replace(sample, X=X, uneven_shares=shares, n_samples=n, n_observations=count)
-        own = weights_of_tests(sample, test)
-        if sample.X.can_be_read:
-            tested = RowsToTest(sample.X.matrix(test), sample.y[test], own)
-        else:
-            everywhere = np.zeros(sample.n_rows)
-            np.add.at(everywhere, test, own)
-            tested = RowsToTest(sample.X.X, sample.y, everywhere)  # type: ignore[attr-defined]
-        return KrylovData(part, self.options), tested
+        part = replace(sample, X=X).weighted(weights)
+        everywhere = np.zeros(sample.n_rows)
+        np.add.at(everywhere, test, self._weights_of_tests(test))
+        return KrylovData(part, self.options), RowsToTest(X.matrix(), sample.y, everywhere)
 
 
 def _error_at(krylov: Krylov, goals: tuple[Goal, ...]) -> float:

@@ -16,18 +16,17 @@ from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite
 
-from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import RowsToTest, Want, checked_test
-from stoptime.spectrum.factorise import Tall, advising, assembled
+from stoptime.spectrum.data import Want
+from stoptime.spectrum.factorise import advising, by_features
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.moments import moments
-from stoptime.spectrum.row_data import weights_of_tests
-from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
+from stoptime.spectrum.row_data import SampleData
+from stoptime.spectrum.rows import Index, Rows, Sample
 from stoptime.spectrum.source import Block, Source
 from stoptime.spectrum.sources import Chunks, DaskRows, dask_rows
 from stoptime.spectrum.streams import StreamData
@@ -38,7 +37,6 @@ from stoptime.support.arrays import (
     is_device_array,
     like,
     numbers_on_device,
-    on_host,
     slices,
 )
 
@@ -167,22 +165,15 @@ class LandmarkData(KernelData):
     """
 
     @classmethod
-    def of_rows(
-        cls,
-        rows: LandmarkRows,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        fit_intercept: bool,
-        values: Callable[[Any], Any],
+    def of(  # type: ignore[override]
+        cls, rows: LandmarkRows, y: Any, sample_weight: Any, fit_intercept: bool, values: Any
     ) -> LandmarkData:
         """Return data of a checked response, which is put where the features are."""
         if not is_device_array(y):
             y = like(rows.features.landmarks, np.asarray(y, np.float64))
-        shares, n, count = sample_sizes(sample_weight, y.shape[0])
-        shares = None if shares is None else like(y, shares)
-        columns = as_float64(y).reshape(y.shape[0], -1)
-        sample = Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
-        return cls(sample, values)
+        return cls(Sample.of(rows, as_float64(y), sample_weight, fit_intercept), values)
+
+    _fold = SampleData._fold  # the same landmarks serve all folds
 
     def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
         """Return some of the rows."""
@@ -190,10 +181,9 @@ class LandmarkData(KernelData):
         some = LandmarkRows(every._taken(rows), every.features)
         return replace(self, sample=replace(self.sample.take(rows), X=some))
 
-    def with_kernel(self, kernel: KernelFunction, landmarks: Any) -> LandmarkData:
-        """Return the same rows with another kernel of these landmarks."""
+    def with_features(self, features: LandmarkFeatures) -> LandmarkData:
+        """Return the same rows with other features."""
         rows = cast("LandmarkRows", self.sample.X)
-        features = replace(rows.features, kernel=kernel, landmarks=landmarks)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
     @cached_property
@@ -202,30 +192,7 @@ class LandmarkData(KernelData):
         sample = self.sample
         weights = sample.row_weights
         found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
-        tall = Tall.of(found, sample.fit_intercept)
-        m = tall.moments
-        s, vectors = tall.eigenpairs()
-        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
-        first = int(np.searchsorted(s, sample.rounding * s[-1], side="right"))
-        response = np.asarray(on_host(vectors[:, first:].T @ m.cross))
-        factors = s[first:], vectors[:, first:], response
-        means = m.feature_mean, m.target_mean
-        return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
-
-    def _fold(
-        self, train: NDArray[np.intp], test: NDArray[np.intp]
-    ) -> tuple[KernelData, RowsToTest]:
-        part = self.sample.take(test)
-        tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
-        return replace(self, sample=self.sample.take(train)), tested
-
-    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
-        """Return the features of new rows as a test set."""
-        sample = self.sample
-        targets = () if sample.single_target else (sample.n_targets,)
-        y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
-        rows = X if self.values is None else self.values(X)
-        return checked_test(rows, y, (sample.n_features, *targets))
+        return by_features(sample, found, "kernel")
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
 from stoptime.spectrum.accuracy import SAFETY, is_constant
-from stoptime.spectrum.base import Geometry, Spectrum
+from stoptime.spectrum.base import Geometry, OnDemand, Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
 from stoptime.spectrum.krylov import KrylovData
-from stoptime.spectrum.moments import Statistics
+from stoptime.spectrum.moments import Statistics, nonnegative
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
 from stoptime.spectrum.row_data import RowData, column_powers
 from stoptime.spectrum.rows import Rows, Sample
@@ -34,7 +34,6 @@ from stoptime.support.arrays import (
     Floats,
     array_namespace,
     as_float64,
-    is_device_array,
     like,
     on_host,
 )
@@ -68,9 +67,12 @@ class Penalised(Data):
         data: Any = self.data
         if not isinstance(data, StreamData):
             return np.sqrt(column_powers(data.sample))
-        seen = data.moments if self.fit_intercept else data.moments.about_zero()
+        seen = self._centred(data.moments)
         powers = np.diagonal(seen.gram)
         return np.sqrt(np.where(is_constant(powers, seen.feature_mean), 0, powers))
+
+    def _centred(self, moments: Statistics) -> Statistics:
+        return moments if self.fit_intercept else moments.about_zero()
 
     @property
     def _of(self) -> Data:
@@ -92,7 +94,7 @@ class Penalised(Data):
         data: Any = self.data
         form = self.form
         if isinstance(data, StreamData):
-            return _moments_in_standard_form(data, form)
+            return _moments_in_standard_form(self._centred(data.moments), form, data.fit_intercept)
         sample, restored = _rows_in_standard_form(data.sample, form)
         if isinstance(data, KrylovData):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
@@ -101,7 +103,12 @@ class Penalised(Data):
         inverse = form.inverse
         plain = isinstance(data, RowData) and not form.null.shape[1]
         if isinstance(inverse, Scaling) and plain:
-            return RowData(sample, partial(_scaled_moments, data, inverse)), restored
+
+            def ready() -> Statistics | None:
+                known = data.known_moments
+                return None if known is None else _mapped_moments(self._centred(known), restored)
+
+            return RowData(sample, ready), restored
         return RowData(sample), restored
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
@@ -131,12 +138,14 @@ class Penalised(Data):
 
 
 @dataclass(frozen=True)
-class _Back:
-    """The M above."""
+class _Restoration:
+    """The M above, the r, and the means of X and y: the way back from standard form."""
 
     form: StandardForm
     free: Any
     mix: Any
+    response: Any
+    means: tuple[Any, Any]
 
     def of_rows(self, X: Any) -> Any:
         return self.form.inverse.of_rows(X) - (X @ self.free) @ self.mix
@@ -144,56 +153,37 @@ class _Back:
     def __matmul__(self, components: Any) -> Any:
         return self.form.inverse @ components - self.free @ (self.mix @ components)
 
+    def __call__(self, spectrum: Spectrum) -> Spectrum:
+        one = (..., 0) if spectrum.response.ndim == 1 else ...
+        geometry = Geometry(self.free, on_host(self.response)[one], self.form.inverse.rank)
+        given = spectrum.basis
+        basis = _Mapped(given, self) if isinstance(given, OnDemand) else self @ given
+        feature_mean, target_mean = self.means[0], self.means[1][one]
+        found = replace(spectrum, basis=basis, geometry=geometry)
+        return replace(found, feature_mean=feature_mean, target_mean=target_mean)
+
 
 @dataclass(frozen=True)
-class _MappedVectors:
-    """Vectors of a problem in standard form, in the coordinates of X, formed on demand."""
+class _Mapped(OnDemand):
+    """Vectors of a problem in standard form, in the coordinates of X."""
 
-    vectors: Any
-    back: _Back
+    vectors: OnDemand
+    back: _Restoration
 
     def __matmul__(self, components: Any) -> Any:
         return self.back @ (self.vectors @ components)
 
-    def owned(self) -> _MappedVectors:
-        given = self.vectors
-        return replace(self, vectors=given.owned() if hasattr(given, "owned") else given)
+    def formed(self) -> Any:
+        return self.back @ self.vectors.formed()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        return np.asarray(self.back @ self.vectors.__array__(copy=copy), dtype=dtype)
-
-
-class _Restoration(NamedTuple):
-    """The way back from standard form: the M above, unshrunk directions, and means."""
-
-    back: _Back
-    geometry: Geometry
-    feature_mean: Any
-    target_mean: Any
-
-    @classmethod
-    def of(cls, back: _Back, response: Any, means: Any, single_target: bool) -> _Restoration:
-        one = (..., 0) if single_target else ...
-        geometry = Geometry(back.free, on_host(response)[one], back.form.inverse.rank)
-        return cls(back, geometry, means[0], means[1][one])
-
-    def __call__(self, spectrum: Spectrum) -> Spectrum:
-        basis: Any = spectrum.basis
-        formed = isinstance(basis, np.ndarray) or is_device_array(basis)
-        basis = self.back @ basis if formed else _MappedVectors(basis, self.back)
-        return replace(
-            spectrum,
-            basis=basis,
-            feature_mean=self.feature_mean,
-            target_mean=self.target_mean,
-            geometry=self.geometry,
-        )
+    def owned(self) -> _Mapped:
+        return replace(self, vectors=self.vectors.owned())
 
 
 class _StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
 
-    def __init__(self, rows: Rows, back: _Back, images: Any, weighted: Any) -> None:
+    def __init__(self, rows: Rows, back: _Restoration, images: Any, weighted: Any) -> None:
         self.rows = rows
         self.back = back
         self.images = images
@@ -273,10 +263,8 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
     if free.shape[1]:
         mix = _mixed(form, X.times_t(weighted).T, weighted.T @ images)
         y = y - images @ response
-    back = _Back(form, free, mix)
-    rows = _StandardRows(X, back, images, weighted)
-    restored = _Restoration.of(back, response, means, sample.single_target)
-    return replace(sample, X=rows, y=y), restored
+    back = _Restoration(form, free, mix, response, means)
+    return replace(sample, X=_StandardRows(X, back, images, weighted), y=y), back
 
 
 def _mixed(form: StandardForm, seen: Any, overlap: Any) -> Any:
@@ -292,27 +280,6 @@ def _size(matrix: Any, columns: int | None = None) -> float:
     width = matrix.width if columns is None else columns
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (width, 1))
     return float(np.linalg.norm(product(signs)))
-
-
-def _scaled_moments(data: RowData, inverse: Scaling) -> Statistics | None:
-    """Return the moments of scaled columns, if those of X need no pass over the rows."""
-    known = data.known_moments
-    if known is None:
-        return None
-    p, q = known.cross.shape
-    # the response keeps its place behind the features
-    kept = like(known.gram, np.concatenate([inverse.columns, np.arange(p, p + q)]))
-    unit = like(known.gram, np.concatenate([inverse.scales, np.ones(q)]))
-    columns = kept[: inverse.rank]
-    scales = unit[: inverse.rank, None]
-    return replace(
-        known,
-        origin=known.origin[kept] * unit,
-        offset=known.offset[kept] * unit,
-        gram=known.gram[columns][:, columns] * scales * scales[:, 0],
-        cross=known.cross[columns] * scales,
-        names=None,
-    )
 
 
 def free_directions(
@@ -349,14 +316,9 @@ def free_directions(
 
 
 def _moments_in_standard_form(
-    data: StreamData, form: StandardForm
+    m: Statistics, form: StandardForm, fit_intercept: bool
 ) -> tuple[StreamData, _Restoration]:
-    r"""Return streamed data in standard form, and the way back.
-
-    .. math:: \tilde X^T\tilde X = M^TX^TXM, \qquad \tilde X^T\tilde y = M^TX^Ty, \qquad
-        \|\tilde y\|^2 = \|y\|^2 - n\|r\|^2
-    """
-    m = data.moments if data.fit_intercept else data.moments.about_zero()
+    """Return streamed data in standard form, and the way back."""
     lengths = np.sqrt(np.diagonal(m.gram))
     largest = np.abs(form.null).T @ lengths
     # lengths are square roots of products, and so are their rounding errors
@@ -364,26 +326,34 @@ def _moments_in_standard_form(
     images = partial(_root, m.gram)
     free = free_directions(form.null, largest, m.feature_mean, images, rounding, m.n_rows)
     seen = m.gram @ free
-    response = free.T @ m.cross
     mix = _mixed(form, seen.T, free.T @ seen)
-    back = _Back(form, free, mix)
-    gram = back.of_rows((form.inverse.of_rows(m.gram) - seen @ mix).T)
-    standard = replace(
-        m,
-        origin=np.zeros(form.inverse.width + m.n_targets),
-        offset=np.zeros(form.inverse.width + m.n_targets),
-        gram=(gram + gram.T) / 2,
-        cross=back.of_rows((m.cross - seen @ response).T).T,
-        target_power=np.maximum(m.target_power - (response**2).sum(axis=0), 0),
-        names=None,
-    )
-    restored = _Restoration.of(back, response, (m.feature_mean, m.target_mean), m.single_target)
+    back = _Restoration(form, free, mix, free.T @ m.cross, (m.feature_mean, m.target_mean))
 
     def combined(vectors: Floats) -> Array:
         # products of columns of X were rounded before a direction combined them
         return np.asarray(np.linalg.norm(lengths[:, None] * (back @ vectors), axis=0))
 
-    return StreamData(standard, data.fit_intercept, combined), restored
+    return StreamData(_mapped_moments(m, back), fit_intercept, combined), back
+
+
+def _mapped_moments(m: Statistics, back: _Restoration) -> Statistics:
+    r"""Return moments in standard form, whose means are zero.
+
+    .. math:: \tilde X^T\tilde X = M^TX^TXM, \qquad \tilde X^T\tilde y = M^TX^Ty, \qquad
+        \|\tilde y\|^2 = \|y\|^2 - n\|r\|^2
+    """
+    seen = m.gram @ back.free
+    gram = back.of_rows((back.form.inverse.of_rows(m.gram) - seen @ back.mix).T)
+    zeros = like(gram, np.zeros(back.form.inverse.width + m.n_targets))
+    return replace(
+        m,
+        origin=zeros,
+        offset=zeros,
+        gram=(gram + gram.T) / 2,
+        cross=back.of_rows((m.cross - seen @ back.response).T).T,
+        target_power=nonnegative(m.target_power - (back.response**2).sum(axis=0)),
+        names=None,
+    )
 
 
 def _root(gram: Floats, vectors: Floats) -> Floats:

@@ -8,9 +8,9 @@ they come to the host, where filters are evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from sklearn.model_selection import check_cv
 
 from stoptime.spectrum.accuracy import ReachError, is_constant, unresolved
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data, Fold, RowsToTest, TestSet, Want
+from stoptime.spectrum.data import Data, Fold, RowsToTest, Want
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, centred
 from stoptime.spectrum.moments import Statistics, diagonal, moments
 from stoptime.spectrum.rows import Sample
@@ -42,6 +42,11 @@ class SampleData(Data):
     def _of(self) -> Sample:
         return self.sample
 
+    @property
+    def rows(self) -> Sample | None:
+        """The rows."""
+        return self.sample
+
     def splits(self, cv: Any, groups: ArrayLike | None = None) -> Splits:
         """Draw the training and test rows of a splitter."""
         sample = self.sample
@@ -57,11 +62,19 @@ class SampleData(Data):
             raise ValueError(NO_FOLDS)
         return splits
 
+    def folds(self, splits: Splits) -> list[Fold]:
+        """Return the folds."""
+        return [partial(self._fold, train, test) for train, test in splits]
 
-def weights_of_tests(sample: Sample, test: NDArray[np.intp]) -> Array:
-    """Return weights of test rows."""
-    weights = sample.row_weights
-    return np.ones(len(test)) if weights is None else weights[test] / weights.max()
+    def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, RowsToTest]:
+        """Return a training set and a test set."""
+        part = self.sample.take(test)
+        tested = RowsToTest(part.X.matrix(), part.y, self._weights_of_tests(test))
+        return replace(cast("Any", self), sample=self.sample.take(train)), tested
+
+    def _weights_of_tests(self, test: NDArray[np.intp]) -> Array:
+        weights = self.sample.row_weights
+        return np.ones(len(test)) if weights is None else weights[test] / weights.max()
 
 
 @dataclass(frozen=True)
@@ -70,11 +83,6 @@ class RowData(SampleData):
 
     sample: Sample
     ready: Callable[[], Statistics | None] | None = None
-
-    @property
-    def rows(self) -> Sample:
-        """The rows."""
-        return self.sample
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: B008 - it is frozen
         """Factor by products of X, by its SVD, or by whichever is accurate enough."""
@@ -135,19 +143,12 @@ class RowData(SampleData):
             sample.X.check_finite()  # NaN has its own message
         return found
 
-    def folds(self, splits: Splits) -> list[Fold]:
-        """Return the folds."""
-        return [partial(self._fold, train, test) for train, test in splits]
-
-    def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, TestSet]:
-        """Return a training set and a test set."""
-        part = self.sample.take(test)
-        tested = RowsToTest(part.X.matrix(), part.y, weights_of_tests(self.sample, test))
-        rest = np.sort(np.concatenate([train, test]))
+    def _fold(self, train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Data, RowsToTest]:
+        data, tested = super()._fold(train, test)
         ready = None
-        if np.array_equal(rest, np.arange(self.sample.n_rows)):
-            ready = partial(self._moments_without, part)
-        return RowData(self.sample.take(train), ready), tested
+        if np.array_equal(np.sort(np.concatenate([train, test])), np.arange(self.sample.n_rows)):
+            ready = partial(self._moments_without, self.sample.take(test))
+        return replace(cast("Any", data), ready=ready), tested
 
     def _moments_without(self, part: Sample) -> Statistics | None:
         """Return the moments of all rows minus those of a part, unless that loses digits."""

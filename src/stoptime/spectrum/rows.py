@@ -90,6 +90,10 @@ class Rows(ABC):
         """Whether all rows fit into memory as one array of double precision."""
         return self.shape[0] * self.shape[1] <= MOST_NUMBERS
 
+    def take(self, chosen: NDArray[np.intp]) -> Rows:
+        """Return some of the rows, in the order of these numbers; nothing is read."""
+        return SomeRows(self, chosen)
+
     def owned(self) -> Rows:
         """Return rows that do not change when the user's container does."""
         return self
@@ -236,6 +240,10 @@ class SparseRows(_CountedRows):
         """Return some centred rows times vectors, without dense rows."""
         return self.X[index] @ vectors - mean @ vectors
 
+    def take(self, chosen: NDArray[np.intp]) -> SparseRows:
+        """Return a matrix of some of the rows."""
+        return SparseRows(self.X[chosen], self.precision)
+
     def owned(self) -> SparseRows:
         """Return a copy."""
         return SparseRows(self.X.copy(), self.precision)
@@ -249,6 +257,10 @@ class OperatorRows(_CountedRows):
     def read(self, index: Index) -> Any:  # noqa: ARG002 - as of others
         """Raise a TypeError."""
         raise TypeError("The rows of an operator cannot be read.")
+
+    def matrix(self, index: Index = slice(None)) -> Any:  # noqa: ARG002 - as of others
+        """Return the operator, which has all rows."""
+        return self.X
 
     def mean_squares(self, shares: Any, mean: Any) -> Any:  # noqa: ARG002
         """Raise a ValueError: this is for penalties in units of the columns."""
@@ -333,6 +345,19 @@ class Sample:
     n_observations: float
     fit_intercept: bool
     single_target: bool
+
+    @classmethod
+    def of(cls, X: Rows, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
+        """Return rows with a response that was checked and is where they are, and weights."""
+        n = float(X.shape[0])
+        columns = y.reshape(y.shape[0], -1)
+        return cls(X, columns, None, n, n, fit_intercept, y.ndim == 1).weighted(sample_weight)
+
+    def weighted(self, sample_weight: Any) -> Sample:
+        """Return the same rows with other weights, after a check of them."""
+        shares, n, count = sample_sizes(sample_weight, self.n_rows)
+        shares = None if shares is None else like(self.y, shares)
+        return replace(self, uneven_shares=shares, n_samples=n, n_observations=count)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -435,17 +460,9 @@ class Sample:
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows."""
-        index = like(self.y, rows)
         weights = None if self.row_weights is None else self.row_weights[rows]
-        shares, n, count = sample_sizes(weights, len(rows))
-        return replace(
-            self,
-            X=SomeRows(self.X, rows),
-            y=self.y[index],
-            uneven_shares=None if shares is None else like(self.y, shares),
-            n_samples=n,
-            n_observations=count,
-        )
+        some = replace(self, X=self.X.take(rows), y=self.y[like(self.y, rows)])
+        return some.weighted(weights)
 
 
 def checked_weights(sample_weight: Any, n: int) -> Array:

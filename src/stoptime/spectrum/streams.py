@@ -21,8 +21,7 @@ from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
-    from stoptime.paths import Drawing, Path
-    from stoptime.spectrum.data import Fold
+    from stoptime.spectrum.data import Drawn, Fold
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class StatisticsToTest:
         """Sum of the weights of the tested rows."""
         return self.statistics.weight
 
-    def errors(self, draw: Drawing, stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Drawn, stops: Array, units: Array) -> TestErrors:
         """Return the errors of these rows at all stops, from their moments."""
         seen = self.statistics
         # a table of four million coefficients at a time
@@ -159,7 +158,7 @@ class StatisticsToTest:
         return TestErrors(seen.weight, np.nan, seen.weight * np.concatenate(means) / units**2)
 
 
-def _mean_squared_error(path: Path, statistics: Statistics) -> Floats:
+def _mean_squared_error(path: Any, statistics: Statistics) -> Floats:
     """Return the mean squared error of a path, with coefficients b and intercepts a."""
     # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb, with products about the means
     coef = path.coef.reshape(*path.coef.shape[:2], -1)

@@ -15,7 +15,7 @@ from stoptime.methods.base import Method
 from stoptime.spectrum.data import Data, Want, afresh
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
-from stoptime.support.arrays import Floats
+from stoptime.support.arrays import Floats, on_host
 from stoptime.support.progress import progress_shown
 
 
@@ -34,16 +34,21 @@ def best_method(
     difference.
     """
     found = rule.choose_each(problems, stops, per_target=per_target)
-    errors = [float(np.mean(choice.error)) for _, choice in found]
-    power = float(np.mean(problems[0].spectrum.target_power))
-    best = first_up_to_ties(errors, EXACT_FIT * power)
     # without the residuals of the search, paired differences would cost as much as itself
     wanted = len(found) > 1 and (prefer_simple or not rule.needs_rows or _has_looked(found[0][0]))
     parts = [rule.parts(*one) if wanted else None for one in found]
+    errors = [
+        float(np.mean(choice.error)) if some is None else float(on_host(some.mean()))
+        for (_, choice), some in zip(found, parts, strict=True)
+    ]
+    power = float(np.mean(problems[0].spectrum.target_power))
+    best = first_up_to_ties(errors, EXACT_FIT * power)
     if prefer_simple and errors[0] - errors[best] <= (_paired(parts[0], parts[best]) or 0.0):
         best = 0
     problem, choice = found[best]
     choice = rule.finished(problem, choice)
+    if not per_target:
+        choice = replace(choice, curve=choice.curve.pooled())
     if rule.predicts_new_rows and float(np.mean(choice.error)) <= EXACT_FIT * power:
         choice = replace(choice, message=f"{choice.message}; the columns determine the target")
     if len(found) == 1:
@@ -131,7 +136,7 @@ class Searched:
 
 
 def _has_looked(problem: Problem) -> bool:
-    return problem.can_leave_out and problem.left_out.has_looked
+    return problem.can_leave_out and problem.left_out.pooled.has_looked
 
 
 def _paired(one: Any, other: Any) -> float | None:

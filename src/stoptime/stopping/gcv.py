@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stoptime.stopping.problem import Problem
 
 
-def shaped(errors: Array, spectrum: Spectrum) -> Array:
+def shaped(errors: Floats, spectrum: Spectrum) -> Floats:
     """Return errors (n_stops, n_targets) without the second axis where y was a vector."""
     return errors[:, 0] if spectrum.response.ndim == 1 else errors
 
@@ -140,7 +140,7 @@ def naive_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Flo
     """
     method = get_method(method)
     _warn_of_gcv(method)
-    return _naive_gcv(spectrum, method, stops)
+    return shaped(gcv_errors(spectrum, method, stops), spectrum)
 
 
 def _warn_of_gcv(method: Method) -> None:
@@ -152,7 +152,8 @@ def _warn_of_gcv(method: Method) -> None:
         )
 
 
-def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
+def gcv_errors(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
+    """Return the same without a warning, of shape (n_stops, n_targets)."""
     stops = list_of_stops(stops)
     energy, rest = spectrum.energies()
     tuned = as_filter(method).tuned_to(spectrum.padded_eigenvalues)
@@ -163,7 +164,7 @@ def _naive_gcv(spectrum: Spectrum, method: Method, stops: ArrayLike) -> Floats:
     errors = np.full((len(stops), len(rest)), np.inf)
     free = left > 1e-12  # less is rounding: no degree of freedom is left
     errors[free] = (g[free] ** 2 @ energy + rest) / left[free, None] ** 2
-    return shaped(errors, spectrum)
+    return errors
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,9 @@ class GCV(CurveRule):
 
     def errors(self, problem: Problem, stops: Array) -> ErrorCurve:
         """Estimate the prediction error at the stops; see :func:`stoptime.naive_gcv`."""
-        return ErrorCurve(stops, _naive_gcv(problem.spectrum, problem.tuned, stops))
+        return ErrorCurve(
+            stops, shaped(gcv_errors(problem.spectrum, problem.tuned, stops), problem.spectrum)
+        )
 
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.left_out.contours import RUNG, UNLEARNED, Ladder, Span, serving_ladder, values_at
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.residuals import Look, between_ends, with_ends
+from stoptime.left_out.residuals import LeftOut, Look, between_ends, with_ends
 from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
@@ -25,6 +25,7 @@ from stoptime.methods.ridge import Ridge, SumOfRidges
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import Want, rows_of
 from stoptime.spectrum.row_data import lost_columns
+from stoptime.stopping.gcv import gcv_errors
 from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
 from stoptime.stopping.rule import (
     EXACT_FIT,
@@ -38,6 +39,7 @@ from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_ho
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
+    from stoptime.spectrum.base import Spectrum
     from stoptime.stopping.problem import Problem
 
 IMPROVED = 0.999  # times the least error so far: what gains less does not count
@@ -79,18 +81,19 @@ class LeaveOneOut(CurveRule):
         if given or not problems[0].spectrum.rank or isinstance(problems[0].method, SpectralCutoff):
             return [self._on_grid(one, stops, per_target=per_target) for one in problems]
         search = _Search(cast("int | None", stops), per_target)
+        if search.needs_more_digits(problems[0].spectrum, _ridge_gcv(problems[0].spectrum)):
+            problems = _with_more_digits(problems)
         curves = search.curves(problems)
-        if search.needs_more_digits(curves):
-            # products of X have lost the digits of later stops
-            spectrum = _most_digits(problems[0])
-            problems = [replace(one, spectrum=spectrum) for one in problems]
+        # generalised cross-validation has decided above, which rows of high leverage mislead
+        if search.needs_more_digits(problems[0].spectrum, search.best(curves).errors):
+            problems = _with_more_digits(problems)
             curves = search.curves(problems)
         if search.is_best_at_the_end(curves):
             # with little noise, stopping may pay where only a thousandth is left to be learned
             curves = search.curves(problems, later=1e3)
         for one in curves:
             one.warn_of_the_last_stop()
-        return [self._zoomed(one, per_target=per_target) for one in curves]
+        return self._zoomed(curves, per_target=per_target)
 
     def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:
         """Return the stop with the least error among those of a grid."""
@@ -98,23 +101,33 @@ class LeaveOneOut(CurveRule):
         problem = problem.reaching(grid)
         return problem, self._lowest(self.errors(problem, grid), per_target=per_target)
 
-    def _zoomed(self, curve: _Curve, *, per_target: bool) -> tuple[Problem, Choice]:
-        """Return the stop with the least error, between the stops of the grid too."""
-        problem = curve.problem
-        errors = curve.errors[:, 0] if problem.data.single_target else curve.errors
-        choice = self._lowest(ErrorCurve(curve.stops, errors), per_target=per_target)
-        columns = _columns(curve.errors, per_target=per_target)
-        heights = curve.heights(per_target=per_target)
-        whole = problem.tuned.whole_stops
-        stop, error = lowest_between(heights, curve.stops, columns, whole=whole)
-        if per_target:
-            return problem, replace(choice, stop=stop, error=error)
-        return problem, replace(choice, stop=float(stop[0]), error=float(error[0]))
+    def _zoomed(self, curves: list[_Curve], *, per_target: bool) -> list[tuple[Problem, Choice]]:
+        """Return the stops with the least errors, between the stops of the grids too."""
+        found: dict[int, tuple[Any, Any]] = {}
+        for whole in (False, True):
+            some = [one for one in curves if one.problem.tuned.whole_stops == whole]
+            if some:
+                stops, errors = _lowest_of(some, whole=whole)
+                found |= dict(zip(map(id, some), zip(stops, errors, strict=True), strict=True))
+        choices = []
+        for one in curves:
+            stop, error = found[id(one)]
+            errors = one.errors
+            if not per_target:
+                stop, error, errors = float(stop[0]), float(error[0]), errors[:, 0]
+            message = self._reason(len(one.stops), stop)
+            choice = Choice(stop, error, ErrorCurve(one.stops, errors), None, message)
+            choices.append((one.problem, choice))
+        return choices
 
     def parts(self, problem: Problem, choice: Choice) -> Any:
         """Return squared left-out residuals, weighted to have the error as their mean."""
-        rows = problem.left_out.rows
-        residuals = as_float64(problem.left_out_residuals(choice)).reshape(len(rows.weights), -1)
+        left_out = problem.left_out if np.ndim(choice.stop) else problem.left_out.pooled
+        return self._squares(left_out, problem.filter, np.asarray(choice.stop, np.float64))
+
+    def _squares(self, left_out: LeftOut, method: Filter, stop: Array) -> Any:
+        rows = left_out.rows
+        residuals = as_float64(left_out.residuals(method, stop)).reshape(len(rows.weights), -1)
         squares = residuals**2
         if rows.has_one_scale:
             return squares
@@ -126,8 +139,10 @@ class LeaveOneOut(CurveRule):
 
     def finished(self, problem: Problem, choice: Choice) -> Choice:
         """Return the choice with the exact error of its stop, and the standard error."""
-        squares = self.parts(problem, choice)
-        if np.isfinite(problem.spectrum.accuracy.gain) and problem.spectrum.solver == "svd":
+        stop = np.asarray(choice.stop, np.float64)
+        squares = self._squares(problem.left_out, problem.filter, stop)
+        fewer = len(problem.spectrum.eigenvalues) < min(rows_of(problem.data).X.shape)
+        if fewer and np.isfinite(problem.spectrum.accuracy.gain):
             _warn_of_lost_columns(problem, choice)
         error = np.asarray(on_host(squares.mean(axis=0)), np.float64)
         spread = standard_error(squares)
@@ -137,11 +152,10 @@ class LeaveOneOut(CurveRule):
             curve = self.errors(problem, stops.astype(np.float64))
         if np.ndim(choice.stop):
             return replace(choice, error=error, standard_error=spread, curve=curve)
-        if curve.standard_errors is None:
-            here = error if problem.data.single_target else error[None]
-            curve = curve.joined(ErrorCurve(np.array([choice.stop]), here))
-        # targets share their rows, so their errors are correlated: standard errors are averaged
         mean = float(error.mean())
+        if curve.standard_errors is None:
+            curve = curve.pooled().joined(ErrorCurve(np.array([choice.stop]), np.array([mean])))
+        # targets share their rows, so their errors are correlated: standard errors are averaged
         return replace(choice, error=mean, standard_error=float(spread.mean()), curve=curve)
 
 
@@ -154,8 +168,12 @@ class _Stage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Curve:
-    """Left-out errors of a tuned method on a grid, (n_stops, n_targets), and at stops between."""
+    """Left-out errors of a tuned method on a grid, and at stops between.
 
+    The errors, (n_stops, n_columns), are those of every target, or one column with their mean.
+    """
+
+    search: _Search
     problem: Problem
     stops: Array
     errors: Array
@@ -170,40 +188,43 @@ class _Curve:
         if EXACT_FIT * power < errors[-1] < IMPROVED * errors[:-1].min(initial=np.inf):
             last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
-    def heights(self, *, per_target: bool) -> Any:
-        """Return errors as a function of stops, (n_points, n_brackets), and of their targets."""
-        stages = [
-            _Stage(last, look if per_target or look is None else look.pooled())
-            for last, look in self.stages
-        ]
-
-        def found(stops: Array, owner: NDArray[np.intp]) -> Floats:
-            out = np.full(stops.shape, np.inf)
-            first = 0.0
-            for last, look in stages:
-                mine = (stops > first) & (stops <= last)
-                if mine.any() and look is not None:
-                    out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
-                elif mine.any():
-                    distinct, place = np.unique(stops, return_inverse=True)
-                    own = _columns(_errors(self.problem, distinct), per_target=per_target)
-                    out = np.where(mine, own[place.reshape(stops.shape), owner], out)
-                first = last
-            return out
-
-        return found
+    def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
+        """Return errors at stops, (n_points, n_brackets), each of the column of its bracket."""
+        out = np.full(stops.shape, np.inf)
+        first = 0.0
+        for last, look in self.stages:
+            mine = (stops > first) & (stops <= last)
+            if mine.any() and look is not None:
+                out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
+            elif mine.any():
+                distinct, place = np.unique(stops, return_inverse=True)
+                own = self.search.errors(self.problem, distinct)
+                out = np.where(mine, own[place.reshape(stops.shape), owner], out)
+            first = last
+        return out
 
 
-def _columns(errors: Array, *, per_target: bool) -> Array:
-    """Return the errors to minimise: those of every target, or their mean."""
-    alone = per_target or errors.shape[1] == 1
-    return errors if alone else errors.mean(axis=1, keepdims=True)
+def _lowest_of(curves: list[_Curve], *, whole: bool) -> tuple[Array, Floats]:
+    """Return stops and errors where curves are least, (n_curves, n_columns)."""
+    count = curves[0].errors.shape[1]
+    shape = max(len(one.stops) for one in curves), count * len(curves)
+    stops = np.full(shape, np.inf)
+    errors = np.full(shape, np.inf)
+    for place, one in enumerate(curves):
+        mine = slice(place * count, (place + 1) * count)
+        stops[: len(one.stops), mine] = one.stops[:, None]
+        errors[: len(one.stops), mine] = one.errors
 
+    def heights(points: Array, owner: NDArray[np.intp]) -> Array:
+        out = np.empty(points.shape)
+        for place, one in enumerate(curves):
+            mine = owner // count == place
+            if mine.any():
+                out[:, mine] = one.heights(points[:, mine], owner[mine] % count)
+        return out
 
-def _errors(problem: Problem, stops: Array) -> Array:
-    """Return left-out errors at these stops, (n_stops, n_targets), by a pass over the rows."""
-    found = problem.left_out.errors(problem.filter, stops, standard_errors=False)
-    return np.asarray(found.errors, np.float64).reshape(len(stops), -1)
+    stop, error = lowest_between(heights, stops, errors, whole=whole)
+    return stop.reshape(-1, count), error.reshape(-1, count)
 
 
 class _Family(NamedTuple):
@@ -248,7 +269,7 @@ class _Search:
             smooth = [
                 one for one in problems if one.filter.scale_free and not one.filter.oscillates
             ]
-        found = {curve.problem.method: curve for curve in _together(smooth, later)}
+        found = {curve.problem.method: curve for curve in self._together(smooth, later)}
         return [found.get(one.method) or self._alone(one, later) for one in problems]
 
     def _alone(self, problem: Problem, later: float) -> _Curve:
@@ -256,7 +277,7 @@ class _Search:
 
         Later stages follow while ridge of the same gain is nearly as good as it ever is.
         """
-        left_out = problem.left_out
+        left_out = self._left_out(problem)
         method = problem.filter
         grid = stops_to_try(problem, self.size)[0]
         grid = grid[(grid > 0) & np.isfinite(grid)]
@@ -275,7 +296,7 @@ class _Search:
         phase = phases(problem, grid)
         reach = 32.0 if in_stages else np.inf
         stages: list[_Stage] = []
-        errors = np.empty((0, problem.data.n_targets))
+        errors = np.empty((0, left_out.rows.data.n_targets if self.per_target else 1))
         while len(errors) < len(grid):
             # each stage begins at the last stop of the one before, so that no bracket is cut
             start = max(len(errors) - 1, 0)
@@ -287,12 +308,12 @@ class _Search:
             if contour is not None:
                 dense = np.union1d(own, _between(method, own, phase[start:count]))
                 span = Span.of(contour, values_at(contour, method, dense, scale))
-                look = left_out.look(span, {method: float(own[-1])})
+                last = {method: float(own[-1])}
+                look = left_out.look(span, last, per_target=self.per_target)
             stages.append(_Stage(float(own[-1]), look))
-            found = _errors(problem, own) if look is None else look.errors_at(method, own)
+            found = self.errors(problem, own) if look is None else look.errors_at(method, own)
             found = found[len(errors) - start :]
-            least = self._columns(errors).min(axis=0, initial=np.inf)
-            better = self._columns(found).min(axis=0) <= IMPROVED * least
+            better = found.min(axis=0) <= IMPROVED * errors.min(axis=0, initial=np.inf)
             errors = np.concatenate([errors, found])
             if not better.any() and float(method.gain(0.0, own[-1])) > latest:
                 break
@@ -301,23 +322,63 @@ class _Search:
         # the two ends are known to every look
         ends = np.array([0.0, np.inf])
         look = stages[0].look
-        limits = _errors(problem, ends) if look is None else look.errors_at(method, ends)
+        limits = self.errors(problem, ends) if look is None else look.errors_at(method, ends)
         errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
-        return _Curve(problem, stops, errors, stages)
+        return _Curve(self, problem, stops, errors, stages)
 
-    def _columns(self, errors: Array) -> Array:
-        return _columns(errors, per_target=self.per_target)
+    def _left_out(self, problem: Problem) -> LeftOut:
+        """Return the residuals of every target, or of fewer that have the same mean square."""
+        return problem.left_out if self.per_target else problem.left_out.pooled
+
+    def _together(self, problems: list[Problem], later: float) -> list[_Curve]:
+        """Return the curves of methods that share a ladder, or none if it does not serve all."""
+        if not problems:
+            return []
+        left_out = self._left_out(problems[0])
+        spectrum = problems[0].spectrum
+        methods = tuple(one.filter for one in problems)
+        depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
+        family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
+        if family is None:
+            return []
+        # a method without a row sees eigenvalues that are larger by the scale
+        unit = left_out.largest * left_out.rows.mean_scale
+        grids = [
+            own / unit ** (1 / one.time_power)
+            for one, own in zip(methods, family.stops, strict=True)
+        ]
+        last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
+        span = family.span.scaled(left_out.largest)
+        look = left_out.look(span, last, per_target=self.per_target)
+        found = []
+        for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
+            count = max(_trusted(problem, stops), 1)
+            grid = _with_ends(problem, stops[:count])
+            errors = look.errors(
+                with_ends(own[:, :count], grid, between_ends(problem.filter, grid))
+            )
+            found.append(_Curve(self, problem, grid, errors, [_Stage(np.inf, look)]))
+        return found
+
+    def errors(self, problem: Problem, stops: Array) -> Floats:
+        """Return left-out errors at these stops, (n_stops, n_columns), by a pass over the rows."""
+        left_out = self._left_out(problem)
+        found = left_out.errors(problem.filter, stops, standard_errors=False).errors
+        return self._columns(found.reshape(len(stops), -1))
+
+    def _columns(self, errors: Floats) -> Floats:
+        """Return the errors to minimise: those of every target, or their mean."""
+        return errors if self.per_target else errors.mean(axis=1, keepdims=True)
 
     def _latest_good_gain(self, problem: Problem) -> float:
         """Return the largest gain at which ridge is within 2 % of its least error."""
-        curve = _together([replace(problem, method=Ridge())], 1.0)[0]
-        errors = self._columns(curve.errors)
+        curve = self._together([replace(problem, method=Ridge())], 1.0)[0]
+        errors = curve.errors
         return float(curve.stops[(errors <= 1.02 * errors.min(axis=0)).any(axis=1)][-1])
 
-    def _best(self, curves: list[_Curve]) -> tuple[_Curve, Array]:
-        """Return the curve with the least error, and its errors."""
-        best = min(curves, key=lambda one: _columns(one.errors, per_target=False).min())
-        return best, self._columns(best.errors)
+    def best(self, curves: list[_Curve]) -> _Curve:
+        """Return the curve with the least error."""
+        return min(curves, key=lambda one: one.errors.mean(axis=1).min())
 
     def is_best_at_the_end(self, curves: list[_Curve]) -> bool:
         """Tell whether the best method has its least error at its end, and may have a better stop.
@@ -326,7 +387,8 @@ class _Search:
         stop gains more over it than its variance, about rank/n of the error; and an error of
         rounding has no better stop.
         """
-        best, errors = self._best(curves)
+        best = self.best(curves)
+        errors = best.errors
         last = np.flatnonzero(np.isfinite(best.stops))[-1]
         at_end = np.argmin(errors, axis=0) >= last
         if not at_end.any():
@@ -338,12 +400,14 @@ class _Search:
         exact = errors.min(axis=0) <= EXACT_FIT * np.mean(spectrum.target_power)
         return bool(np.any(at_end & ~settled & ~exact))
 
-    def needs_more_digits(self, curves: list[_Curve]) -> bool:
-        """Tell whether the least error may lie at a later stop than products of X allow for."""
-        spectrum = curves[0].problem.spectrum
+    def needs_more_digits(self, spectrum: Spectrum, errors: Floats) -> bool:
+        """Tell whether the least error may lie at a later stop than products of X allow for.
+
+        ``errors`` are those of (n_stops, n_targets) up to the last stop that they allow for.
+        """
         if np.isinf(spectrum.accuracy.gain) or spectrum.solver == "svd":
             return False
-        errors = self._best(curves)[1]
+        errors = self._columns(errors)
         if np.any(np.argmin(errors, axis=0) == len(errors) - 1):
             return True
         # Mallows' Cp: directions that are not learned yet are worth learning if their response has
@@ -354,31 +418,13 @@ class _Search:
         return bool(np.any(power > 2 * np.count_nonzero(hidden) * noise))
 
 
-def _together(problems: list[Problem], later: float) -> list[_Curve]:
-    """Return the curves of methods that share a ladder, or none if it does not serve all."""
-    if not problems:
-        return []
-    left_out = problems[0].left_out
-    spectrum = problems[0].spectrum
-    methods = tuple(one.filter for one in problems)
-    depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
-    family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
-    if family is None:
-        return []
-    # a method without a row sees eigenvalues that are larger by the scale
-    unit = left_out.largest * left_out.rows.mean_scale
-    grids = [
-        own / unit ** (1 / one.time_power) for one, own in zip(methods, family.stops, strict=True)
-    ]
-    last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-    look = left_out.look(family.span.scaled(left_out.largest), last)
-    found = []
-    for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
-        count = max(_trusted(problem, stops), 1)
-        grid = _with_ends(problem, stops[:count])
-        errors = look.errors(with_ends(own[:, :count], grid, between_ends(problem.filter, grid)))
-        found.append(_Curve(problem, grid, errors, [_Stage(np.inf, look)]))
-    return found
+def _ridge_gcv(spectrum: Spectrum) -> Floats:
+    """Return the error of ridge at stops that products of X allow for, by the spectrum alone."""
+    far = TRUST * spectrum.accuracy.gain
+    if np.isinf(far):
+        return np.empty((0, 1))
+    stops = unit_stops(Ridge(), depth_of(spectrum, far)) / float(spectrum.eigenvalues[-1])
+    return gcv_errors(spectrum, Ridge(), np.append(0.0, stops[stops <= far]))
 
 
 def _with_ends(problem: Problem, stops: Array) -> Array:
@@ -406,12 +452,14 @@ def _trusted(problem: Problem, stops: Array) -> int:
     return int(np.count_nonzero(problem.filter.largest_gain(stops) <= far))
 
 
-def _most_digits(problem: Problem) -> Any:
-    """Return a spectrum for every stop, or as far as there is one."""
+def _with_more_digits(problems: list[Problem]) -> list[Problem]:
+    """Return the problems with a spectrum for every stop, or as far as there is one."""
+    first = problems[0]
     try:
-        return problem.reaching(np.inf).spectrum
+        spectrum = first.reaching(np.inf).spectrum
     except ReachError:
-        return problem.data.spectrum(Want((), solver="svd"))
+        spectrum = first.data.spectrum(Want((), solver="svd"))
+    return [replace(one, spectrum=spectrum) for one in problems]
 
 
 def _warn_of_lost_columns(problem: Problem, choice: Choice) -> None:

@@ -27,6 +27,8 @@ EXACT_FIT = 1e-14  # of the power of the response: smaller errors are rounding
 EXTENSIONS = 3  # of the grid, each up to four times the last stop
 ROUNDING_OF_ERRORS = 1e-11  # relative difference of errors that are equal
 
+Places = NDArray[np.intp]
+
 
 class StopWarning(UserWarning):
     """The chosen stop may not be the best one: the message says why, and what to do."""
@@ -163,7 +165,7 @@ class CurveRule(Rule):
             return self._lowest(rule.errors(problem.reaching(grid), grid), per_target=per_target)
         problem, curve = rule._on_grid_and_beyond(problem, grid)
 
-        def heights(stops: Array, owner: NDArray[np.intp]) -> Floats:
+        def heights(stops: Array, owner: Places) -> Floats:
             distinct, place = np.unique(stops, return_inverse=True)
             found = columns_of(rule.errors(problem, distinct), per_target=per_target)
             return found[place.reshape(stops.shape), owner]
@@ -171,7 +173,7 @@ class CurveRule(Rule):
         columns = columns_of(curve, per_target=per_target)
         grid = np.asarray(curve.stops, np.float64)
         whole = problem.method.whole_stops
-        stop, error = lowest_between(heights, grid, columns, whole=whole)
+        stop, error = lowest_between(heights, grid[:, None], columns, whole=whole)
         if per_target and curve.errors.ndim == 2:
             return replace(self._lowest(curve, per_target=True), stop=stop, error=error)
         closer = rule.errors(problem, np.unique(stop))
@@ -237,14 +239,19 @@ class CurveRule(Rule):
     def _lowest(self, curve: ErrorCurve, *, per_target: bool) -> Choice:
         """Return the choice of the least error on a curve."""
         best = _best_places(columns_of(curve, per_target=per_target))
-        message = f"least {self.name} {self.measure} at {len(curve.stops)} stops"
-        if np.isinf(curve.stops[best]).all():
-            message += ", the error of least squares: stopping gains nothing"
+        message = self._reason(len(curve.stops), curve.stops[best])
         return choice_at(best, curve, message, per_target=per_target)
+
+    def _reason(self, tried: int, stop: float | Floats) -> str:
+        """Return why a stop was chosen among as many as were tried."""
+        message = f"least {self.name} {self.measure} of {tried} stops"
+        if np.isinf(stop).all():
+            message += ", the error of least squares: stopping gains nothing"
+        return message
 
 
 def lowest_between(
-    heights: Callable[[Array, NDArray[np.intp]], Floats],
+    heights: Callable[[Array, Places], Floats],
     stops: Array,
     columns: Floats,
     *,
@@ -252,19 +259,22 @@ def lowest_between(
 ) -> tuple[Array, Floats]:
     """Return the stop at which each column of errors is least, and its error.
 
-    ``columns`` are the errors at the stops, one for each curve. Every dip that is nearly as low as
-    the lowest stop is looked into: ``heights`` are errors at stops (n_points, n_brackets), each of
-    the column that its bracket belongs to. With ``whole``, stops are whole numbers.
+    ``columns`` are the errors at the ``stops``, one for each curve; curves that share their stops
+    share one column of them, and shorter curves end with infinite numbers. Every dip that is nearly
+    as low as the lowest stop is looked into: ``heights`` are errors at stops
+    (n_points, n_brackets), each of the column that its bracket belongs to. With ``whole``, stops
+    are whole numbers.
     """
+    stops = np.broadcast_to(stops, columns.shape)
+    each = np.arange(columns.shape[1])
     best = _best_places(columns)
-    found = stops[best].copy()
-    least = columns[best, np.arange(columns.shape[1])].copy()
+    found = stops[best, each]
+    least = columns[best, each]
     places, owner = _dips(stops, columns)
     if not len(places):
         return found, least
-    low = np.minimum(stops[np.maximum(places - 1, np.argmax(stops > 0))], stops[places])
     zoom = _whole_zoom if whole else _smooth_zoom
-    points, errors = zoom(heights, low, stops[places + 1], owner)
+    points, errors = zoom(heights, stops, columns, places, owner)
     # of several brackets of one column the lowest comes last
     for bracket in np.argsort(-errors, kind="stable"):
         column = owner[bracket]
@@ -274,28 +284,47 @@ def lowest_between(
     return found, least
 
 
-def _smooth_zoom(heights: Any, low: Array, high: Array, owner: Any) -> tuple[Array, Array]:
-    """Return the lowest of nine points in each bracket and the vertex of a parabola there."""
-    start = np.log(low)
-    logs = start + np.linspace(0, 1, 9)[:, None] * (np.log(high) - start)
-    errors = heights(np.exp(logs), owner)
-    lowest = np.argmin(errors, axis=0)
-    middle = np.minimum(np.maximum(lowest, 1), len(logs) - 2)
-    each = np.arange(len(owner))
-    before, here, after = np.minimum(errors[middle + np.array([[-1], [0], [1]]), each], 1e300)
-    bend = before - 2 * here + after
+def _smooth_zoom(
+    heights: Any, stops: Array, columns: Floats, places: Places, owner: Places
+) -> tuple[Array, Array]:
+    """Return the vertex of a parabola at each dip, in the logarithm of the stop, and its error."""
+    around = places + np.array([[-1], [0], [1]]), owner
+    with np.errstate(divide="ignore"):
+        logs = np.log(stops[around])
+    # zero has no logarithm: a step back as long as the step ahead
+    logs[0] = np.where(np.isfinite(logs[0]), logs[0], 2 * logs[1] - logs[2])
+    before, _, after = logs
+    guess = np.clip(_vertex(logs, np.minimum(columns[around], 1e300))[0], before, after)
+    # a second parabola, through points so close that its own error does not count
+    logs = guess + (after - before) / 16 * np.array([[-1.0], [0.0], [1.0]])
+    errors = np.minimum(heights(np.exp(logs), owner), 1e300)
+    vertex, least = _vertex(logs, errors)
+    # beside an infinite error there is no parabola
+    inside = (before <= vertex) & (vertex <= after) & (errors.max(axis=0) < 1e300)
+    lowest = errors.argmin(axis=0), np.arange(len(owner))
+    return np.exp(np.where(inside, vertex, logs[lowest])), np.where(inside, least, errors[lowest])
+
+
+def _vertex(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return where the parabola through three points is least, or the least of them, and its y."""
+    first = (y[1] - y[0]) / (x[1] - x[0])
+    second = (y[2] - y[1]) / (x[2] - x[1])
+    bend = (second - first) / (x[2] - x[0])
+    lowest = y.argmin(axis=0), np.arange(y.shape[1])
     # on a line there is no vertex
-    move = np.where(bend > 0, (before - after) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
-    move = np.maximum(np.minimum(move, 1), -1)
-    vertex = np.exp(logs[middle, each] + move * (logs[1] - logs[0]))
-    there = heights(vertex[None], owner)[0]
-    better = there < errors[lowest, each]
-    found = np.where(better, vertex, np.exp(logs[lowest, each]))
-    return found, np.where(better, there, errors[lowest, each])
+    bent = bend > 0
+    vertex = (x[0] + x[1] - first / np.where(bent, bend, 1.0)) / 2
+    value = y[0] + (first + bend * (vertex - x[1])) * (vertex - x[0])
+    return np.where(bent, vertex, x[lowest]), np.where(bent, value, y[lowest])
 
 
-def _whole_zoom(heights: Any, low: Array, high: Array, owner: Any) -> tuple[Array, Array]:
-    """Return the lowest whole number found in each bracket, which narrows sixteenfold."""
+def _whole_zoom(
+    heights: Any, stops: Array, columns: Floats, places: Places, owner: Places
+) -> tuple[Array, Array]:
+    """Return the lowest whole number found around each dip; the bracket narrows sixteenfold."""
+    del columns  # errors between the stops are all computed
+    low = np.where(stops[places - 1, owner] > 0, stops[places - 1, owner], stops[places, owner])
+    high = stops[places + 1, owner]
     each = np.arange(len(owner))
     found = low
     least = np.full(len(owner), np.inf)
@@ -315,13 +344,13 @@ def _whole_zoom(heights: Any, low: Array, high: Array, owner: Any) -> tuple[Arra
     return found, least
 
 
-def _best_places(columns: Floats) -> NDArray[np.intp]:
+def _best_places(columns: Floats) -> Places:
     """Return where each column of errors is least; of errors equal to rounding, the earliest."""
     least = columns.min(axis=0)
     return np.argmax(columns <= least + ROUNDING_OF_ERRORS * np.abs(least), axis=0)
 
 
-def _dips(stops: Array, columns: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _dips(stops: Array, columns: Floats) -> tuple[Places, Places]:
     """Return places of dips, each with its column, that are within 1 % of the lowest stop."""
     inner = columns[1:-1]
     is_dip = (
@@ -331,7 +360,7 @@ def _dips(stops: Array, columns: Floats) -> tuple[NDArray[np.intp], NDArray[np.i
     with np.errstate(invalid="ignore"):
         bend = (columns[:-2] + columns[2:]) / 2 - inner
     is_dip &= bend > ROUNDING_OF_ERRORS * np.abs(inner)
-    is_dip &= ((stops[1:-1] > 0) & np.isfinite(stops[2:]))[:, None]
+    is_dip &= (stops[1:-1] > 0) & np.isfinite(stops[2:])
     places, owner = np.nonzero(is_dip)
     return places + 1, owner
 
@@ -351,7 +380,7 @@ def columns_of(curve: ErrorCurve, *, per_target: bool) -> Floats:
     return errors.reshape(len(errors), -1)
 
 
-def choice_at(at: NDArray[np.intp], curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
+def choice_at(at: Places, curve: ErrorCurve, message: str, *, per_target: bool) -> Choice:
     """Return the choice of the stops at some indices of a curve, one for each column."""
     seen = curve if per_target else curve.pooled()
     own = at, np.arange(len(at))

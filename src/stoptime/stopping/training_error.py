@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BLUNT = np.radians(170)  # an angle above it is no corner
 
 
-def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Array:
+def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floats:
     r"""Return the mean squared residual of the fit at every stop.
 
     .. math:: \frac1n\|y - X\hat\beta(t)\|^2 = R + \sum_i \frac{z_i^2}{s_i} g(s_i, t)^2
@@ -394,7 +394,7 @@ class PlugIn(Rule):
         return Choice(stop, error, curve, None, message)
 
 
-def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Array:
+def _expected(problem: Problem, oracle: Oracle, stops: Array) -> Floats:
     """Return noise plus in-sample Bayes risk, σ² + (r²/p) Σ sg² + (σ²/n) Σ s²φ²."""
     spectrum = problem.spectrum
     noise = float(np.mean(oracle.noise))

@@ -82,11 +82,6 @@ def numbers_on_device(values: Any) -> int:
     return min(int(free) // 64, 2**28)
 
 
-def pairs(first: Any, second: Any) -> Any:
-    """Return two arrays side by side, along a new last axis."""
-    return array_namespace(first, second).stack([first, second], axis=-1)
-
-
 def as_dtype(values: Any, dtype: Any) -> Any:
     """Return the values in a floating type, without a copy where they have it already."""
     return array_namespace(values).astype(values, dtype, copy=False)

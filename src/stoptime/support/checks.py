@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import column_or_1d
 
 Made = TypeVar("Made")
 LARGEST_WHOLE = 2.0**62  # stops beyond it are converted to this integer, which all loops refuse
@@ -111,16 +110,6 @@ def whole_number(name: str, value: Any, *, least: int = 0) -> int:
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
     return int(value)
-
-
-def one_label_each(y: Any) -> NDArray[Any]:
-    """Return labels as a vector; refuse several labels for a row."""
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        raise ValueError(
-            f"y must have one label for each row; got shape {np.shape(y)}. For several labels, fit "
-            "one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
-        )
-    return np.asarray(column_or_1d(y, warn=True))
 
 
 def row_numbers(chosen: ArrayLike, n: int) -> NDArray[np.intp]:

@@ -6,18 +6,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from stoptime.support.arrays import on_host
-from stoptime.support.checks import one_label_each
 
 
-def classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the classes, sorted, and the number of the class of each row, on the host."""
+def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, and the number of the class of each row, on the host.
+
+    If ``several`` labels are allowed, y may have a column of zeros and ones for each label, which
+    are returned as they are.
+    """
     if y is None:
         raise ValueError("A classifier requires y to be passed, but the target y is None.")
-    labels = one_label_each(on_host(y))
+    found = on_host(y)
+    if several and np.ndim(found) == 2 and type_of_target(found) == "multilabel-indicator":
+        marks = np.asarray(found).astype(np.intp)
+        return np.arange(marks.shape[1]), marks
+    if np.ndim(found) == 2 and np.shape(found)[1] > 1:
+        raise ValueError(
+            f"y must have one label for each row; got shape {np.shape(found)}. For several labels, "
+            "fit one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
+        )
+    labels = np.asarray(column_or_1d(found, warn=True))
     if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
     if labels.dtype.kind == "f":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -26,9 +26,9 @@ def progress_shown(verbose: object) -> Iterator[None]:
 class Ticker:
     """A bar of tqdm with its options, moved by hand; silent unless progress is shown."""
 
-    def __init__(self, label: str, verbose: bool | None = None, **options: Any) -> None:
+    def __init__(self, label: str, **options: Any) -> None:
         self._bar: Any = None
-        if verbose or _SHOWN.get():
+        if _SHOWN.get():
             # imported here because most work is silent, and a bar starts a thread
             from tqdm import tqdm  # noqa: PLC0415
 
@@ -46,23 +46,12 @@ class Ticker:
             self._bar.close()
 
 
-def progress(items: Collection[Item], label: str, verbose: bool | None = None) -> Iterator[Item]:
+def progress(items: Collection[Item], label: str) -> Iterator[Item]:
     """Yield the items, and show how many are done."""
-    return _counted(items, Ticker(label, verbose, total=len(items)), lambda _: 1)
-
-
-def throughput(
-    blocks: Iterable[Any], label: str, verbose: bool | None, total: int | None
-) -> Iterator[Any]:
-    """Yield blocks of rows, and show how many rows are done."""
-    tick = Ticker(label, verbose, total=total, unit=" rows")
-    return _counted(blocks, tick, lambda block: len(block.X))
-
-
-def _counted(items: Iterable[Any], tick: Ticker, count: Any) -> Iterator[Any]:
+    tick = Ticker(label, total=len(items))
     for item in items:
         yield item
-        tick(count=count(item))
+        tick()
     tick.close()
 
 

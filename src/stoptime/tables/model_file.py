@@ -18,7 +18,7 @@ from stoptime.tables.saved import content_of, estimator_of
 from stoptime.tables.values import Form, pandas
 
 FORMAT = "stoptime-model"
-SCHEMA = 3
+SCHEMA = 4
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 

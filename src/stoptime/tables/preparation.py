@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -103,6 +103,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     Column "paid": text such as '1.250,00 €', read as numbers with the decimal sign ',' and the \
 unit '€'; kinds={"paid": "text"} keeps it as text.
     """
+
+    # the display of a pipeline in a notebook links to its page
+    _doc_link_module = "stoptime"
+    _doc_link_template = (
+        "https://stoptime.github.io/stoptime/api/showing.html#stoptime.{estimator_name}"
+    )
 
     def __init__(
         self,
@@ -217,11 +223,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         self.center_ = np.zeros(Z.shape[1])
         self.scale_ = np.ones(Z.shape[1])
         if self.standardise:
-            self.center_ = np.average(Z, axis=0, weights=sample_weight)
-            spread = np.average((Z - self.center_) ** 2, axis=0, weights=sample_weight)
-            # a feature that is constant in all rows of positive weight has rounding alone
-            varies = np.sqrt(spread) > CONSTANT_COLUMN * np.abs(self.center_)
-            self.scale_ = np.where(varies, np.sqrt(spread), 1.0)
+            scaler = StandardScaler().fit(Z, sample_weight=sample_weight)
+            self.center_, self.scale_ = scaler.mean_, scaler.scale_
         return Z
 
     def _scaled(self, Z: Array) -> Array:
@@ -281,20 +284,22 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if len(counts) + len(own) < 2:
             return "dropped", f"left out, {example} in every row", ()
         levels = _frequent(counts, self.categories)
+        every = f"categories={len(counts)} gives one to all"
+        if not levels and not own:
+            return "dropped", f"left out, {example} is as frequent as all other texts; {every}", ()
         note = ""
         if len(levels) < len(counts):
             share = counts[levels].sum() / counts.sum()
             note = (
                 f"of {len(counts)} different texts such as {example}, the {len(levels)} most "
-                f"frequent ({share:.0%} of rows) get a feature each and the others none; "
-                f"categories={len(counts)} gives one to all"
+                f"frequent ({share:.0%} of rows) get a feature each and the others none; {every}"
             )
         elif len(counts) > 10:
             note = f"{len(counts)} different texts such as {example}, a feature for each"
         if all(one.isdigit() for one in counts.index):
             code = f"digits such as {example} are taken as a code, not as a number"
             note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
-        return "text" if levels or own else "dropped", note, (*sorted(levels), *own)
+        return "text", note, (*sorted(levels), *own)
 
     def _typed(self, X: Any) -> tuple[Any, list[str]]:
         """Return new rows as a frame of floats and words with gaps, and columns in another form."""

@@ -160,7 +160,8 @@ def method_table(fit: Any) -> TableOf:
     rows = []
     for one in sorted(fit.model.choice_.candidates, key=lambda one: one.error):
         stop = number(float(np.mean(one.stop)))
-        behind = with_error(one.behind, one.standard_error, sign=True) if one.behind else "chosen"
+        behind = with_error(one.behind, one.standard_error, sign=True)
+        behind = "chosen" if one.method == fit.model.method_ else behind
         rows.append((method_in_words(one.method), stop, number(one.error), behind))
     head = ("method", "best stop", "mean squared error", "behind the chosen one")
     return TableOf("Methods that were compared", head, tuple(rows))

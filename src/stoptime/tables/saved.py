@@ -2,74 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators.classifier import StoppedClassifier
 from stoptime.estimators.kernel import (
     StoppedKernelClassifier,
     StoppedKernelRegressor,
     kernel_content,
-    kernel_values,
+    set_kernel,
 )
 from stoptime.estimators.linear import StoppedRegressor
 from stoptime.estimators.logistic import StoppedLogisticRegression
-from stoptime.methods.base import Method
+from stoptime.estimators.summary import CoefficientSummary
 from stoptime.methods.registry import as_content, from_content
-from stoptime.support.arrays import Array, Floats, on_host
+from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import positive_number
 
 LEVELS = (*(i / 100 for i in range(1, 100)), 0.995, 0.999)  # confidences that a file holds
 
 
-class _Saved(BaseEstimator):
-    """Predictions from coefficients that were fitted elsewhere."""
-
-    coef_: Array
-    intercept_: Array
-    kernel_content_: dict[str, Any] | None = None  # None for a linear model
-    kernel_values_: Callable[[Any], Any]  # between new rows and those of the file
-
-    def __init__(
-        self,
-        method: str | Method = "nesterov-flow",
-        stop: Any = None,
-        kernel: dict[str, Any] | None = None,
-    ) -> None:
-        self.method = method
-        self.stop = stop
-        self.kernel = kernel
-
-    def _values(self, X: Any) -> Array:
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and hasattr(X, "columns"):
-            lacking = [name for name in names if name not in X.columns]
-            if lacking:
-                raise ValueError(f'X lacks the column "{lacking[0]}" of the fit.')
-            X = X[list(names)]  # in the order of the fit, without other columns
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        if self.kernel_content_ is not None:
-            rows = self.kernel_values_(rows)
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
-
-    def _refit(self, model: Any) -> Self:
-        """Take over what a fitted estimator has found."""
-        self.__dict__.pop("feature_names_in_", None)
-        found = vars(estimator_of(content_of(model)))
-        self.__dict__.update({name: one for name, one in found.items() if name.endswith("_")})
-        return self
-
-
-class SavedRegressor(RegressorMixin, _Saved):
+class SavedRegressor(StoppedRegressor):
     """A linear regressor without its rows, with jackknife intervals of the fit.
 
     ``half_widths_`` holds quantiles of the absolute left-out residuals, by confidence; None if the
@@ -78,19 +35,10 @@ class SavedRegressor(RegressorMixin, _Saved):
 
     half_widths_: list[Any] | None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit new rows by the same method, at the same stop."""
-        model: Any = StoppedRegressor(self.method, self.stop)
-        if self.kernel is not None:
-            model = StoppedKernelRegressor(self.method, self.stop, **self.kernel)
-        return self._refit(model.fit(X, y, sample_weight))
-
-    def predict(self, X: Any) -> Floats:
-        """Return predictions of shape (n,) or (n, n_targets)."""
-        return self._values(X)
-
     def predict_interval(self, X: Any, confidence: float = 0.9) -> Floats:
         """Return the prediction minus and plus a quantile of the left-out residuals."""
+        if hasattr(self, "_searched"):  # fitted again
+            return super().predict_interval(X, confidence)
         confidence = positive_number("confidence", confidence, high=1.0)
         if self.half_widths_ is None:
             raise ValueError("This model was saved without left-out residuals, and so intervals.")
@@ -98,69 +46,48 @@ class SavedRegressor(RegressorMixin, _Saved):
         level = next((one for one in LEVELS if one >= confidence - 1e-9), None)
         if level is None:
             raise ValueError(f"A saved model has intervals up to {LEVELS[-1]}; got {confidence}.")
-        values = self._values(X)
+        values = self.predict(X)
         width = np.asarray(self.half_widths_[LEVELS.index(level)])
         return np.stack([values - width, values + width], axis=-1)
 
+    def summary(self) -> CoefficientSummary:
+        """Return coefficients and standard errors, if the model has been fitted again."""
+        if not hasattr(self, "_searched"):
+            raise TypeError("A saved model has no training rows, and so no standard errors.")
+        return super().summary()
 
-class SavedClassifier(ClassifierMixin, _Saved):
-    """A linear classifier without its rows.
+    def _opened_rows(self, X: Any) -> Any:
+        return super()._opened_rows(_own_columns(self, X))
 
-    ``slope_`` turns decision values into probabilities; None if the model had none.
-    """
 
-    classes_: NDArray[Any]
-    slope_: float | None
+class SavedKernelRegressor(SavedRegressor, StoppedKernelRegressor):
+    """A kernel regressor with the rows or landmarks that it predicts by, and its intervals."""
 
-    def __init__(
-        self,
-        method: str | Method = "nesterov-flow",
-        stop: Any = None,
-        logistic: bool = False,
-        kernel: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(method, stop, kernel)
-        self.logistic = logistic
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit new rows by the same method, at the same stop."""
-        model: Any = StoppedClassifier(self.method, self.stop)
-        if self.logistic:
-            model = StoppedLogisticRegression(self.method, int(self.stop))
-        if self.kernel is not None:
-            model = StoppedKernelClassifier(self.method, self.stop, **self.kernel)
-        return self._refit(model.fit(X, y, sample_weight))
+class SavedLogisticRegression(StoppedLogisticRegression):
+    """A logistic regression without its rows."""
 
     def decision_function(self, X: Any) -> Floats:
-        """Return decision values of shape (n,) for two classes, else (n, n_classes)."""
-        values = self._values(X)
-        return values[:, 0] if values.shape[1] == 1 else values
+        """Return logits, (n,) for two classes, else (n, n_classes)."""
+        return super().decision_function(_own_columns(self, X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row."""
-        values = self.decision_function(X)
-        place = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[place])
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, of shape (n, n_classes)."""
-        if self.slope_ is None:
-            raise ValueError("This model has no probabilities: its method leaves no rows out.")
-        values = self._values(X)
-        columns = np.column_stack([0 * values, values]) if values.shape[1] == 1 else values
-        return np.asarray(softmax(self.slope_ * columns, axis=1))
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of the probability of each class."""
-        with np.errstate(divide="ignore"):  # a probability may underflow to zero
-            return np.asarray(np.log(self.predict_proba(X)))
+def _own_columns(model: Any, X: Any) -> Any:
+    """Return the columns of the fit in their order, of a data frame that may have others."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not hasattr(X, "columns"):
+        return X
+    lacking = [name for name in names if name not in X.columns]
+    if lacking:
+        raise ValueError(f'X lacks the column "{lacking[0]}" of the fit.')
+    return X[list(names)]
 
 
 def content_of(model: Any) -> dict[str, Any]:
     """Return what a fitted estimator predicts by, as types that JSON has."""
     check_is_fitted(model)
     coef = getattr(model, "coef_", None)
-    kernel = getattr(model, "kernel_content_", None)
+    kernel = None
     if hasattr(model, "dual_coef_"):
         kernel = kernel_content(getattr(model, "regressor_", model))
         coef = on_host(model.dual_coef_).T
@@ -171,6 +98,8 @@ def content_of(model: Any) -> dict[str, Any]:
             f"{type(model).__name__} cannot be saved as JSON: only regressors and classifiers of "
             "stoptime can, alone or after TablePreparation. Use skops or pickle."
         )
+    if getattr(model, "_multilabel", False):
+        raise ValueError("A model of several labels for a row cannot be saved: pickle it.")
     if getattr(model, "calibration", "sigmoid") == "isotonic":
         raise ValueError(
             'Isotonic probabilities cannot be saved: fit with calibration="sigmoid", or pickle the '
@@ -181,14 +110,17 @@ def content_of(model: Any) -> dict[str, Any]:
     classes = None
     if hasattr(model, "classes_"):
         # the decision values of logistic regression are logits, with the slope one
-        logistic = getattr(model, "logistic", not hasattr(model, "slope_"))
         slope = getattr(model, "slope_", 1.0)
-        slope = None if slope is None else float(slope)
-        classes = {"labels": model.classes_.tolist(), "slope": slope, "logistic": logistic}
+        classes = {
+            "labels": model.classes_.tolist(),
+            "slope": None if slope is None else float(slope),
+            "logistic": not hasattr(model, "slope_"),
+        }
     return {
         "method": as_content(model.method_),
         "stop": stops if np.ndim(model.stop_) else stops[0],
         "coef": np.asarray(on_host(coef), np.float64).tolist(),
+        "fit_intercept": bool(model.fit_intercept),
         "intercept": np.reshape(on_host(model.intercept_), np.shape(coef)[:-1]).tolist(),
         "kernel": kernel,
         "features": None if names is None else [*map(str, names)],
@@ -197,46 +129,66 @@ def content_of(model: Any) -> dict[str, Any]:
     }
 
 
-def estimator_of(content: dict[str, Any]) -> SavedRegressor | SavedClassifier:
+def estimator_of(content: dict[str, Any]) -> Any:
     """Return the estimator of such a content; raise a ValueError if its parts do not fit."""
+    classes = content["classes"]
+    coef = np.array(content["coef"], dtype=np.float64)
+    intercept = np.array(content["intercept"], dtype=np.float64)
+    widths = content["half_widths"]
+    fits = coef.ndim in {1, 2} and intercept.shape == coef.shape[:-1]
+    if classes is not None:
+        fits &= len(coef) == (1 if len(classes["labels"]) == 2 else len(classes["labels"]))
+    elif widths is not None:
+        fits &= np.array(widths, np.float64).shape == (len(LEVELS), *intercept.shape)
+    names = content["features"]
+    kernel = content["kernel"]
+    count = coef.shape[-1] if kernel is None else len(kernel["rows"][0])
+    if not fits or (names is not None and len(names) != count):
+        raise ValueError('"coef" and its names, intercept, classes or half_widths do not fit.')
     method = from_content(dict(content["method"]))
     stop: Any = np.array([float(one) for one in np.ravel(content["stop"])])
     stop = stop if isinstance(content["stop"], list) else float(stop[0])
-    classes = content["classes"]
-    kernel = content.get("kernel")  # files of older versions have none
-    options = None if kernel is None else kernel["options"]
-    model: Any = SavedRegressor(method, stop, options)
-    if classes is not None:
-        model = SavedClassifier(method, stop, bool(classes["logistic"]), options)
-    model.method_ = method
-    model.stop_ = stop
-    model.coef_ = np.array(content["coef"], dtype=np.float64)
-    model.intercept_ = np.array(content["intercept"], dtype=np.float64)
-    model.n_features_in_ = model.coef_.shape[-1]
-    if kernel is not None:
-        model.kernel_content_ = kernel
-        model.kernel_values_ = kernel_values(kernel)
-        model.n_features_in_ = len(kernel["rows"][0])
-    fits = model.coef_.ndim in {1, 2} and model.intercept_.shape == model.coef_.shape[:-1]
-    if content["features"] is not None:
-        model.feature_names_in_ = np.array([*map(str, content["features"])], dtype=object)
-        fits &= len(model.feature_names_in_) == model.n_features_in_
-    if classes is not None:
+    options = {"fit_intercept": content["fit_intercept"]} if kernel is None else kernel["options"]
+    found: Any = {"method_": method, "stop_": stop, "n_features_in_": count}
+    if names is not None:
+        found["feature_names_in_"] = np.array([*map(str, names)], dtype=object)
+
+    def filled(model: Any, coef: Any, intercept: Any) -> Any:
+        if kernel is None:
+            model.coef_ = coef
+        else:
+            model.dual_coef_ = coef.T
+        vars(model).update(found, intercept_=intercept)
+        return model
+
+    if classes is not None and classes["logistic"]:
+        model = filled(SavedLogisticRegression(method, int(stop), **options), coef, intercept)
         model.classes_ = np.array(classes["labels"])
-        model.slope_ = None if classes["slope"] is None else float(classes["slope"])
-        fits &= len(model.coef_) == (1 if len(model.classes_) == 2 else len(model.classes_))
-    else:
-        widths = model.half_widths_ = content["half_widths"]
-        shape = (len(LEVELS), *model.intercept_.shape)
-        fits &= widths is None or np.array(widths, dtype=np.float64).shape == shape
-    if not fits:
-        raise ValueError('"coef" and its names, intercept, classes or half_widths do not fit.')
-    return model  # type: ignore[no-any-return]
+        return model
+    regressor = (SavedRegressor if kernel is None else SavedKernelRegressor)(
+        method, stop, **options
+    )
+    if kernel is not None:
+        set_kernel(regressor, kernel)
+    regressor.half_widths_ = widths
+    if classes is None:
+        return filled(regressor, coef, intercept)
+    # the regressor of two classes has one target
+    single = len(coef) == 1
+    regressor = filled(regressor, *((coef[0], intercept[0]) if single else (coef, intercept)))
+    model = (StoppedClassifier if kernel is None else StoppedKernelClassifier)(
+        method, stop, **options
+    )
+    filled(model, coef, intercept).regressor_ = regressor
+    model.classes_ = np.array(classes["labels"])
+    model.slope_ = None if classes["slope"] is None else float(classes["slope"])
+    model._shift, model._curves = 0.0, None
+    return model
 
 
 def _half_widths(model: Any) -> list[Any] | None:
     """Return half the width of the jackknife interval at every level, or None without any."""
-    if isinstance(model, SavedRegressor):
+    if isinstance(model, SavedRegressor) and not hasattr(model, "_searched"):
         return model.half_widths_
     if not hasattr(model, "predict_interval"):
         return None
@@ -270,17 +222,18 @@ def to_sklearn(model: Any) -> Any:
     """
     if isinstance(model, Pipeline):
         return Pipeline([*model.steps[:-1], (model.steps[-1][0], to_sklearn(model[-1]))])
-    found = estimator_of(content_of(model))
-    if found.kernel is not None:
+    content = content_of(model)
+    if content["kernel"] is not None:
         raise TypeError("scikit-learn has no linear model that predicts as a kernel does.")
+    found = estimator_of(content)
     plain: Any = LinearRegression()
     slope = 1.0
-    if isinstance(found, SavedClassifier):
-        if found.slope_ is None:
+    if content["classes"] is not None:
+        slope = content["classes"]["slope"]
+        if slope is None:
             raise ValueError("A LogisticRegression has probabilities, and this model has none.")
         plain = LogisticRegression()
         plain.classes_ = found.classes_
-        slope = found.slope_
         plain.n_iter_ = np.zeros(1, dtype=np.int32)
     plain.coef_ = slope * found.coef_
     plain.intercept_ = slope * found.intercept_

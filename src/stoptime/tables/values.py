@@ -29,6 +29,7 @@ AMOUNT = re.compile(
 GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*")
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
+COMPACT_DATE = re.compile(r"(19|20)\d{6}")
 MULTIPLES = {"K": 1e3, "k": 1e3, "M": 1e6, "Mio": 1e6, "B": 1e9, "bn": 1e9}
 NOT_GUESSED = (  # formats that pandas does not guess
     "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
@@ -78,18 +79,20 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
     """
     pd = pandas()
     kinds = pd.api.types
-    if like is not None and like.kind == "text":
-        return like, words(series)
+    if (like is not None and like.kind == "text") or isinstance(series.dtype, pd.CategoricalDtype):
+        return Form("text"), words(series)
     if kinds.is_numeric_dtype(series) and not kinds.is_complex_dtype(series):
-        wanted = like is None or like.kind == "date"
-        compact = _compact_dates(series) if wanted else None
-        return (Form("number"), _floats(series)) if compact is None else compact
+        values = _floats(series)
+        known = values[np.isfinite(values)]
+        # 20240131 may be a date; in a column with gaps it is a whole number all the same
+        may_be_days = known.size and ((known > 19e6) & (known < 21e6)).all()
+        if may_be_days if like is None else like.kind == "date":
+            return _read_text(words(series.convert_dtypes()), like, decimal)
+        return Form("number"), values
     # the values of a column of Python objects have to be looked at
     inferred = kinds.infer_dtype(series, skipna=True)
     if inferred in {"date", "datetime", "datetime64"}:
         return Form("date"), _days(pd.to_datetime(series, utc=True))
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return Form("text"), words(series)
     if inferred in {"boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty"}:
         return Form("number"), _floats(series.map(float, na_action="ignore").astype(float))
     nested = (list, dict, set, tuple, np.ndarray)
@@ -118,6 +121,10 @@ def has_decimals(series: Any) -> bool:
 
 def decimal_sign(series: Any) -> str:
     """Return "," or "." if the text of a column can be read with this decimal sign alone."""
+    kinds = pandas().api.types
+    if kinds.is_numeric_dtype(series):
+        # decimals that pandas has read had a point
+        return "." if kinds.is_float_dtype(series) and (series.dropna() % 1 != 0).any() else ""
     # a thousand different values tell it as well as all
     texts = [one for one in dict.fromkeys(words(series[:10_000])) if one][:1000]
     point, comma = (len(_numbers(texts, sign)[0]) for sign in ".,")
@@ -154,9 +161,10 @@ def _read_different(  # noqa: PLR0911 - one for each kind of text
     plain = _plain(texts)
     # a point is a decimal point, unless this table has shown that it is not
     if plain is not None and (next(iter(signs)) == "." or not any("." in one for one in texts)):
-        compact = _compact_dates(pandas().Series(list(plain.values()))) if like is None else None
-        if compact is not None:
-            return compact[0], dict(zip(plain, compact[1], strict=True))
+        if like is None and all(COMPACT_DATE.fullmatch(one) for one in texts):
+            days = _parsed(pandas().Series(texts, index=texts), "%Y%m%d")
+            if len(days) == len(texts):
+                return Form("date", formats=("%Y%m%d",)), dict(zip(texts, _days(days), strict=True))
         return (Form("number"), plain) if like is None or like.unit in {"", "%"} else None
     if {one.lower() for one in texts} <= {"true", "false"}:
         return Form("number"), {one: float(one.lower() == "true") for one in texts}
@@ -309,22 +317,6 @@ def _parsed(texts: Any, form: str) -> Any:
     if form == "ISO8601":
         texts = texts[[ISO_DATE.fullmatch(one) is not None for one in texts]]
     return pandas().to_datetime(texts, format=form, errors="coerce", utc=True).dropna()
-
-
-def _compact_dates(series: Any) -> tuple[Form, Any] | None:
-    """Return the days of whole numbers that are all dates such as 20240131."""
-    pd = pandas()
-    known = series.dropna()
-    if not len(known) or pd.api.types.is_bool_dtype(known):
-        return None
-    ends = float(known.min()), float(known.max())
-    if ends[0] < 19000000 or ends[1] > 21000000 or (known % 1 != 0).any():
-        return None
-    dates = pd.to_datetime(known.astype(np.int64).astype(str), format="%Y%m%d", errors="coerce")
-    if dates.isna().any():
-        return None
-    days = pd.Series(_days(dates), index=known.index).reindex(series.index)
-    return Form("date", formats=("%Y%m%d",)), days.to_numpy()
 
 
 def _days(moments: Any) -> Any:

@@ -19,7 +19,7 @@ from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import EPS, TINY, Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
-from stoptime.support.progress import progress
+from stoptime.support.progress import progress, progress_shown
 from stoptime.support.user_warnings import warn_user
 from stoptime.theory import search
 from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Panels, Population, panels_for
@@ -230,9 +230,10 @@ def risk_curve_by_size(
     positive_number("noise", noise)
     method = get_method(method)
     found = []
-    for size in progress(sizes.tolist(), "risk by size", verbose):
-        population = population_of(covariance, p / size)
-        found.append(_least(method, population, (signal, noise, target)))
+    with progress_shown(verbose):
+        for size in progress(sizes.tolist(), "risk by size"):
+            population = population_of(covariance, p / size)
+            found.append(_least(method, population, (signal, noise, target)))
     return LearningCurve(method, sizes, *np.array(found).T)
 
 

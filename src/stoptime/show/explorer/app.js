@@ -308,6 +308,7 @@
       setPlaying(false);
       change({ t: low * (high / low) ** (Number(event.target.value) / SLIDER_STEPS) });
     });
+    byId("controls").addEventListener("submit", (event) => event.preventDefault());
     byId("play").addEventListener("click", () => setPlaying(!app.playing));
     byId("copy").addEventListener("click", copyLink);
     byId("reset").addEventListener("click", () => {

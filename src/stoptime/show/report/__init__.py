@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 
 from stoptime.show import plots
 from stoptime.stopping.registry import get_rule
@@ -28,9 +26,9 @@ from stoptime.tables.assessment import TableFit, compared
 
 __all__ = ["page", "write"]
 
-# mid-tones, which can be read on white and on black
-BLUE, ORANGE = "#2f86d2", "#d9662b"
-INK, FAINT = "#010203", "#040506"  # replaced by the colours of the page
+# a mid-tone, which can be read on white and on black
+BLUE = "#2f86d2"
+INK, FAINT, CARD = "#010203", "#040506", "#070809"  # replaced by the colours of the page
 SCATTER_POINTS = 2000  # more would only hide each other
 
 
@@ -87,7 +85,7 @@ def page(fit: TableFit) -> str:
     if fit.classifies:
         titles |= {_classes: "Classes and probabilities"}
     else:
-        titles |= {_predictions: "Predicted and observed", _intervals: "Prediction intervals"}
+        titles |= {_predictions: "Predicted and observed"}
     titles |= {_columns: "Importance of columns", _coefficients: "Coefficients"}
     titles |= {_data: "Data and notes"}
     bodies = {title: make(fit) for make, title in titles.items()}
@@ -136,19 +134,20 @@ def _table(table: results.TableOf) -> str:
     return f"<h3>{title}</h3>{wide}"
 
 
-def _chart(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
+def _chart(title: str, draw: Callable[[Any], None], height: float = 2.9) -> str:
     """Return a figure of matplotlib as SVG in the colours of the page; ``draw`` gets its axes."""
     advice = 'A report needs matplotlib: pip install "stoptime[plot]".'
     matplotlib = installed("matplotlib", advice)
-    figure = installed("matplotlib.figure", advice).Figure((5.2, height), layout="constrained")
+    figure = installed("matplotlib.figure", advice).Figure((4.2, height), layout="constrained")
     colours = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     style = {
         **dict.fromkeys(colours, INK),
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "font.size": 10.5,
+        "font.size": 9.5,
         "grid.color": FAINT,
-        "legend.frameon": False,
+        "legend.facecolor": CARD,
+        "legend.edgecolor": CARD,
         "legend.fontsize": "small",
         "svg.fonttype": "none",  # text stays text, in the font of the page
         "svg.hashsalt": title,  # so that names in several figures of a page differ
@@ -161,7 +160,7 @@ def _chart(title: str, draw: Callable[[Any], None], height: float = 3.4) -> str:
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     svg = out.getvalue()
-    svg = svg[svg.index("<svg") :].replace(FAINT, "var(--grid)")
+    svg = svg[svg.index("<svg") :].replace(FAINT, "var(--grid)").replace(CARD, "var(--card)")
     for dark in (INK, "#000000", "#4c4c4c"):  # the last two are those of stoptime.plots
         svg = svg.replace(dark, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -200,12 +199,14 @@ def _predictions(fit: TableFit) -> list[str]:
     residuals = fit.model.left_out_residuals_
     if residuals is None:
         return [_paragraph("This method has no left-out residuals: no row is predicted without.")]
-    some = _some(len(fit.y), SCATTER_POINTS)
+    width = float(np.quantile(np.abs(residuals[fit.weights > 0]), 0.9))
+    some = np.sort(np.random.default_rng(0).permutation(len(fit.y))[:SCATTER_POINTS])
     y = np.asarray(fit.y, np.float64)[some]
     x = y - np.asarray(residuals, np.float64)[some]
     text = (
         "Each row is predicted by the fit without it. Points on the line are predicted exactly; "
-        "residuals that bend or widen ask for another column, or for the logarithm of the target."
+        "residuals that bend or widen ask for another column, or for the logarithm of the target. "
+        f"Of all residuals, 90% lie between -{number(width)} and {number(width)}, the dotted lines."
     )
     if len(y) < len(fit.y):
         text += f" The charts show {len(y)} rows, drawn at random."
@@ -213,54 +214,20 @@ def _predictions(fit: TableFit) -> list[str]:
     def observed(axes: Any, heights: Array, ends: Array, label: str) -> None:
         axes.scatter(x, heights, s=12, alpha=0.5, color=BLUE, linewidths=0)
         axes.plot(line, ends, color=INK, lw=0.8)
-        axes.set(xlabel=f"predicted {fit.target}, by the fit without the row", ylabel=label)
+        axes.set(xlabel=f"predicted {fit.target}", ylabel=label)
+        axes.locator_params(nbins=5)
 
     line = np.array([x.min(), x.max()])
+
+    def residual(axes: Any) -> None:
+        observed(axes, y - x, 0 * line, "observed - predicted")
+        axes.hlines([-width, width], *line, color=INK, lw=0.8, ls=":")
+
     both = _chart(
         "Observed against predicted",
         lambda axes: observed(axes, y, line, f"observed {fit.target}"),
-    ) + _chart("Residuals", lambda axes: observed(axes, y - x, 0 * line, "observed - predicted"))
+    ) + _chart("Residuals", residual)
     return [_paragraph(text), f'<div class="charts">{both}</div>']
-
-
-def _some(n: int, most: int) -> Array:
-    """Return the rows that a chart shows, drawn at random if there are too many."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:most])
-
-
-def _intervals(fit: TableFit) -> list[str]:
-    """Return prediction intervals on rows that were held out."""
-    n = len(fit.y)
-    # too few cannot be held out
-    if n < 20 or fit.model.left_out_residuals_ is None:
-        return []
-    train, test = train_test_split(np.arange(n), test_size=0.2, random_state=0)
-    weights = None if fit.sample_weight is None else fit.sample_weight[train]
-    model = clone(fit.model).fit(fit.features[train], fit.y[train], weights)
-    truth = np.asarray(fit.y, np.float64)[test]
-    ends = model.predict_interval(fit.features[test], 0.9)
-    inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    # the number of values inside is binomial if each lies inside with this confidence
-    chance = 100 * np.sqrt(0.9 * 0.1 / len(test))
-    text = (
-        f"A random fifth of the rows ({len(test)}) was held out, and the model was fitted to the "
-        f"others. Of the held-out values, {int(inside.sum())} ({inside.mean():.0%}) lie in their "
-        f"90% interval (jackknife+); by chance this share varies by {chance:.0f} percentage points."
-    )
-    guess = model.predict(fit.features[test])
-    some = _some(len(test), 200)
-    order = some[np.argsort(guess[some], kind="stable")]
-
-    def draw(axes: Any) -> None:
-        place = np.arange(len(order))
-        axes.vlines(place, *ends[order].T, color=INK, alpha=0.25, lw=1.5)
-        for label, kept, colour in (("inside", inside, BLUE), ("outside", ~inside, ORANGE)):
-            shown = kept[order]
-            axes.plot(place[shown], truth[order][shown], ".", color=colour, label=label)
-        axes.set(xlabel="held-out rows, ordered by prediction", ylabel=fit.target)
-        axes.legend()
-
-    return [_paragraph(text), _chart("90% intervals", draw)]
 
 
 def _classes(fit: TableFit) -> list[str]:
@@ -320,9 +287,9 @@ def _columns(fit: TableFit) -> list[str]:
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         unit = "decision values" if fit.classifies else fit.target
-        axes.set_xlabel(f"standard deviation of the contribution, in {unit}")
+        axes.set_xlabel(f"contribution, in {unit}")
 
-    return [_paragraph(text), _chart("Importance of columns", draw, 1.0 + 0.24 * len(most))]
+    return [_paragraph(text), _chart("Importance of columns", draw, 0.8 + 0.2 * len(most))]
 
 
 def _coefficients(fit: TableFit) -> list[str]:

@@ -85,6 +85,25 @@ def test_values_of_any_size_are_calibrated_together(rng):
     np.testing.assert_allclose(chances[5], chances[2], rtol=1e-6)
 
 
+def test_values_without_information_give_the_odds_of_the_classes(rng):
+    y = (np.arange(400) % 4 == 0).astype(int)
+    slope, shift = calibrated(np.where(y, -1.0, 1.0) + rng.standard_normal(400), y)
+    chances = probabilities(slope, rng.standard_normal(5) + shift)
+    np.testing.assert_allclose(chances[:, 1], 0.25, atol=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_calibration_does_not_depend_on_units(scale, n_classes, rng):
+    place = rng.integers(n_classes, size=500)
+    decisions = (place == np.arange(n_classes)[:, None]).T + rng.standard_normal((500, n_classes))
+    if n_classes == 2:
+        decisions = decisions[:, 1]
+    slope, shift = calibrated(decisions, place)
+    scaled = calibrated(scale * decisions, place)
+    np.testing.assert_allclose(scaled, [slope / scale, shift * scale], rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_a_weight_of_two_is_the_row_twice(n_classes, rng):
     values, place = drawn(rng, n_classes)

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import expit
@@ -14,8 +15,6 @@ from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 from sklearn.model_selection import (
     KFold,
-    LeaveOneOut,
-    cross_val_predict,
     cross_val_score,
     train_test_split,
 )
@@ -24,18 +23,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import compute_sample_weight
 
 import stoptime as st
-from stoptime.estimators.probabilities import calibrated, probabilities
-
-
-def test_copies_of_rows_let_least_squares_predict_left_out_rows_exactly(rng):
-    """Why weights and copies agree in scikit-learn's check of the default classifier."""
-    X, y = rng.random((15, 30)), np.arange(15) % 3
-    weights = rng.integers(1, 5, 45)
-    folds = [(np.arange(45) % 3 != fold, np.arange(45) % 3 == fold) for fold in range(3)]
-    model = st.StoppedClassifierCV(cv=folds).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3), weights)
-    assert model.stop_ == np.inf
-    labels = np.where(np.repeat(y, 3)[:, None] == np.arange(3), 1.0, -1.0)
-    np.testing.assert_allclose(model.left_out_decisions_, labels, atol=1e-6)
 
 
 def standardised(loaded):
@@ -69,24 +56,25 @@ def test_coefficients_are_those_of_ridge_classifier(loaded, class_weight, fit_in
     np.testing.assert_allclose(np.squeeze(decisions), model.decision_function(X), atol=1e-12)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 20])
 @pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
-def test_left_out_decisions_are_those_of_refits(classes, name, rng):
-    X, y = blobs(rng, classes, n=36)
+def test_left_out_decisions_are_those_of_regressors_on_coded_labels(classes, name, rng):
+    """With a shift for two classes, so that zero is an even chance."""
+    X, y = blobs(rng, classes, n=90)
+    coded = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
+    coded = coded[:, 1] if classes == 2 else coded
     model = st.StoppedClassifierCV(name, stops=[0.5, 2.0, 8.0]).fit(X, y)
     fixed = st.StoppedClassifier(name, stop=model.stop_).fit(X, y)
+    residuals = st.left_out_residuals(X, coded, name, model.stop_)
     for one in (model, fixed):
-        coded = one.regressor_.left_out_residuals_ + one.regressor_.left_out_predictions_
-        refits = cross_val_predict(
-            st.StoppedRegressor(name, model.stop_), X, np.round(coded), cv=LeaveOneOut()
-        )
         shift = 0.0 if classes > 2 else one.intercept_[0] - one.regressor_.intercept_
-        np.testing.assert_allclose(one.left_out_decisions_, refits + shift, atol=1e-9)
+        found = one.left_out_decisions_
+        np.testing.assert_allclose(found, coded - residuals + shift, atol=1e-9)
         np.testing.assert_allclose(one.predict_proba(X).sum(axis=1), 1)
+        np.testing.assert_allclose(np.exp(one.predict_log_proba(X)), one.predict_proba(X))
         assert (one.classes_[one.predict_proba(X).argmax(axis=1)] == one.predict(X)).all()
     np.testing.assert_allclose(model.predict_proba(X), fixed.predict_proba(X), rtol=1e-6)
-    squares = model.regressor_.left_out_residuals_**2
-    assert model.choice_.error == pytest.approx(squares.mean(), rel=1e-9)
+    assert model.choice_.error == pytest.approx((residuals**2).mean(), rel=1e-9)
 
 
 def test_two_classes_have_the_sigmoid_of_platt(rng):
@@ -99,25 +87,6 @@ def test_two_classes_have_the_sigmoid_of_platt(rng):
     # zero is an even chance
     chances = expit(model.slope_ * model.decision_function(X))
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], chances, rtol=1e-9)
-
-
-def test_values_without_information_give_the_odds_of_the_classes(rng):
-    y = (np.arange(400) % 4 == 0).astype(int)
-    slope, shift = calibrated(np.where(y, -1.0, 1.0) + rng.standard_normal(400), y)
-    chances = probabilities(slope, rng.standard_normal(5) + shift)
-    np.testing.assert_allclose(chances[:, 1], 0.25, atol=0.01)
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1e6])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_calibration_does_not_depend_on_units(scale, n_classes, rng):
-    place = rng.integers(n_classes, size=500)
-    decisions = (place == np.arange(n_classes)[:, None]).T + rng.standard_normal((500, n_classes))
-    if n_classes == 2:
-        decisions = decisions[:, 1]
-    slope, shift = calibrated(decisions, place)
-    scaled = calibrated(scale * decisions, place)
-    np.testing.assert_allclose(scaled, [slope / scale, shift * scale], rtol=1e-6, atol=1e-9)
 
 
 def test_probabilities_are_as_good_as_those_of_a_split():
@@ -143,8 +112,8 @@ def test_words_sparse_rows_and_frames_are_labels_and_data(rng):
     assert model.score(X, words) > 0.6
     rows = sparse.csr_array(X)
     other = st.StoppedClassifierCV(stops=12).fit(rows, words)
+    # the stop is the vertex of a parabola, which has half of the digits of the errors
     np.testing.assert_allclose(other.predict_proba(rows), model.predict_proba(X), rtol=1e-5)
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
     framed = st.StoppedClassifierCV(stops=12).fit(frame, pd.Series(words))
     assert [*framed.feature_names_in_] == [*"abcd"]
@@ -153,30 +122,12 @@ def test_words_sparse_rows_and_frames_are_labels_and_data(rng):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     pipe = make_pipeline(StandardScaler(), clone(model))
     assert cross_val_score(pipe, X, words, cv=3).mean() > 0.5
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_tensors_give_the_same(classes, rng):
     torch = pytest.importorskip("torch")
-    X, y = blobs(rng, classes)
-    expected = st.StoppedClassifierCV(stops=12).fit(X, y)
-    model = st.StoppedClassifierCV(stops=12).fit(torch.asarray(X), torch.asarray(y))
     new = torch.asarray(X)
-    assert isinstance(model.decision_function(new), torch.Tensor)
-    np.testing.assert_array_equal(model.predict(new), expected.predict(X))
-    np.testing.assert_allclose(model.predict_proba(new), expected.predict_proba(X), rtol=1e-5)
-    assert model.score(new, y) == expected.score(X, y)
-
-
-def test_many_classes_have_probabilities_too(rng):
-    X, y = blobs(rng, 20, n=200, p=30)
-    model = st.StoppedClassifierCV(stops=12).fit(X, y)
-    assert model.left_out_decisions_.shape == (200, 20)
-    assert model.predict_proba(X).shape == (200, 20)
-    rows = sparse.csr_array(X)
-    same = st.StoppedClassifierCV(stops=12).fit(rows, y)
-    # the stop is the vertex of a parabola, which has half of the digits of the errors
-    np.testing.assert_allclose(same.predict_proba(rows), model.predict_proba(X), rtol=1e-6)
+    found = st.StoppedClassifierCV(stops=12).fit(new, torch.asarray(y))
+    assert isinstance(found.decision_function(new), torch.Tensor)
+    np.testing.assert_allclose(found.predict_proba(new), model.predict_proba(X), rtol=1e-5)
+    assert found.score(new, y) == model.score(X, words)
 
 
 SCORERS = ["accuracy", "roc_auc", "f1", "neg_log_loss", "neg_brier_score"]
@@ -197,14 +148,6 @@ def test_scores_are_those_of_left_out_decisions(scoring):
         "neg_brier_score": -np.mean((y - chances) ** 2),
     }[scoring]
     assert model.best_score_ == pytest.approx(expected, rel=1e-6)
-
-
-def test_scores_are_those_of_ridge_classifier_cv():
-    X, y = standardised(load_iris)
-    penalties = np.geomspace(1e-3, 10, 12)
-    peer = RidgeClassifierCV(alphas=150 * penalties[::-1], scoring="accuracy").fit(X, y)
-    model = st.StoppedClassifierCV("ridge", stops=1 / penalties, scoring="accuracy").fit(X, y)
-    assert model.best_score_ == pytest.approx(peer.best_score_, abs=0.01)
 
 
 def test_folds_are_stratified_and_hold_outs_have_labels():
@@ -294,18 +237,6 @@ def test_kernel_classifiers_are_kernel_regressors_on_coded_labels(rng, classes):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-def test_left_out_decisions_of_a_kernel_classifier_equal_refits(rng):
-    X, y = moons(rng, 30)
-    model = st.StoppedKernelClassifier("nesterov-flow", stop=5.0, gamma=2.0).fit(X, y)
-    for row in (0, 7, 29):
-        rest = np.arange(30) != row
-        refit = st.StoppedKernelClassifier("nesterov-flow", stop=5.0, gamma=2.0).fit(
-            X[rest], y[rest]
-        )
-        expected = refit.regressor_.predict(X[[row]])[0]
-        assert model.left_out_decisions_[row] - model._shift == pytest.approx(expected, rel=1e-9)
-
-
 def test_a_kernel_classifier_takes_a_precomputed_kernel_weights_and_scorers(rng):
     X, y = moons(rng)
     kernel = np.exp(-2.0 * ((X[:, None] - X) ** 2).sum(axis=2))
@@ -320,7 +251,7 @@ def test_a_kernel_classifier_takes_a_precomputed_kernel_weights_and_scorers(rng)
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", [st.StoppedClassifierCV, st.StoppedKernelClassifierCV])
-def test_isotonic_probabilities_are_fitted_to_left_out_decisions(rng, kind, classes):
+def test_isotonic_probabilities_are_fitted_to_left_out_decisions(rng, kind, classes, tmp_path):
     X, y = moons(rng, 300)
     if classes == 3:
         y = np.where(X[:, 0] > 1.2, "right", y)
@@ -346,19 +277,10 @@ def test_isotonic_probabilities_are_fitted_to_left_out_decisions(rng, kind, clas
         np.testing.assert_allclose(found, shares / shares.sum(axis=1, keepdims=True), atol=1e-12)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), found)
-
-
-def test_isotonic_calibration_follows_weights_and_is_not_saved(rng, tmp_path):
-    X, y = moons(rng, 100)
-    weights = rng.integers(1, 4, 100)
-    model = st.StoppedClassifier("ridge", 5.0, calibration="isotonic").fit(X, y, weights)
-    chance = model.predict_proba(X)
-    plain = st.StoppedClassifier("ridge", 5.0, calibration="isotonic").fit(X, y).predict_proba(X)
-    assert np.abs(chance - plain).max() > 0.01
+    weighted = clone(model).fit(X, y, rng.integers(1, 4, 300))
+    assert np.abs(weighted.predict_proba(X) - found).max() > 0.01
     with pytest.raises(ValueError, match="pickle"):
         st.save(model, tmp_path / "model.json")
-    with pytest.raises(ValueError, match="calibration must be one of sigmoid, isotonic"):
-        st.StoppedClassifier(calibration="platt").fit(X, y)
 
 
 def test_isotonic_calibration_of_noise_keeps_the_threshold_of_the_sigmoid():
@@ -367,10 +289,50 @@ def test_isotonic_calibration_of_noise_keeps_the_threshold_of_the_sigmoid():
     model = st.StoppedClassifier("ridge", 1.0, calibration="isotonic").fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 0.25, atol=0.05)
     assert not model.predict(X).any()
+    with pytest.raises(ValueError, match="calibration must be one of sigmoid, isotonic"):
+        st.StoppedClassifier(calibration="platt").fit(X, y)
 
 
-@pytest.mark.parametrize("model", [st.StoppedClassifierCV(), st.StoppedLogisticRegression(stop=3)])
-def test_several_labels_for_a_row_are_refused_with_what_to_do(rng, model):
+def test_several_labels_for_a_row_are_refused_with_what_to_do(rng):
     X = rng.standard_normal((40, 3))
-    with pytest.raises(ValueError, match=r"one label for each row.*MultiOutputClassifier"):
-        model.fit(X, X > 0)
+    for model, y in (
+        (st.StoppedLogisticRegression(stop=3), X > 0),
+        (st.StoppedClassifierCV(), np.round(X)),
+    ):
+        with pytest.raises(ValueError, match=r"one label for each row.*MultiOutputClassifier"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="scoring needs one label"):
+        st.StoppedClassifierCV(scoring="accuracy").fit(X, X > 0)
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "temperature"])
+def test_labels_that_a_row_has_together_are_fitted_as_in_ridge_classifiers(rng, calibration):
+    X = rng.standard_normal((150, 4))
+    Y = (X[:, :3] + rng.standard_normal((150, 3)) > [0, 0.5, 1]).astype(int)
+    weights = rng.integers(1, 3, 150)
+    theirs = RidgeClassifier(20.0, class_weight="balanced").fit(X, Y, weights)
+    total = (weights * compute_sample_weight("balanced", Y)).sum()
+    options = {"class_weight": "balanced", "calibration": calibration}
+    model = st.StoppedClassifier("ridge", total / 20.0, **options).fit(X, Y, weights)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.regressor_.predict(X), theirs.decision_function(X), rtol=1e-8)
+    found = model.predict(X)
+    assert found.shape == (150, 3)
+    np.testing.assert_array_equal(found, model.decision_function(X) > 0)
+    chances = model.predict_proba(X)
+    # one curve for the decision values of all labels
+    order = np.argsort(model.decision_function(X), axis=None)
+    assert (np.diff(chances.reshape(-1)[order]) >= 0).all()
+    np.testing.assert_array_equal((chances > 0.5)[chances != 0.5], found[chances != 0.5])
+    plain = st.StoppedClassifierCV(rule=st.HoldOut(X[100:], Y[100:]), calibration=calibration)
+    errors = plain.fit(X[:100], Y[:100]).errors_
+    one = st.StoppedRegressorCV(rule=st.HoldOut(X[100:], 2.0 * Y[100:] - 1))
+    np.testing.assert_allclose(errors, one.fit(X[:100], 2.0 * Y[:100] - 1).errors_)
+    chosen = st.StoppedClassifierCV(cv=4, calibration=calibration).fit(X, Y)
+    assert chosen.predict_proba(X).mean() == pytest.approx(Y.mean(), abs=0.03)
+    assert chosen.score(X, Y) > 0.2  # all labels of a row must be right
+    printed = str(chosen.summary())
+    assert printed.startswith("StoppedClassifierCV: ")
+    assert "class 2" in printed
+    with pytest.raises(ValueError, match="several labels for a row cannot be saved"):
+        st.save(chosen, "model.json")

@@ -1,4 +1,4 @@
-"""The discrepancy principle by closed forms, and weights in all rules of the training error."""
+"""Rules of the training error: discrepancy by closed forms, SURE, plug-in, weights in all."""
 
 import warnings
 
@@ -7,7 +7,9 @@ import pytest
 from scipy.optimize import brentq
 
 import stoptime as st
+from campaign import problems
 from stoptime.stopping.registry import get_rule
+from stoptime.stopping.training_error import _best_guarantee
 
 FLOWS = ["ridge", "gradient-flow", "nesterov-flow", st.HeavyBallFlow(0.3)]
 METHODS = [*FLOWS, "gradient-descent", "nesterov", st.HeavyBall(momentum=0.9)]
@@ -22,6 +24,19 @@ def drawn(seed=0, n=40, p=6, targets=1):
 
 def chosen(X, y, method, rule="discrepancy", weights=None, **options):
     return get_rule(rule).choose(st.Problem.of(X, y, method, sample_weight=weights), **options)
+
+
+@pytest.mark.parametrize("method", [*FLOWS, st.AcceleratedFlow(5)], ids=str)
+def test_training_error_is_the_residual(method):
+    X, y = drawn()
+    stops = np.array([0.0, 0.7, 20.0, np.inf])
+    spec = st.decompose(X, y)
+    residuals = y - st.path(spec, method, stops).predict(X)
+    found = st.training_error(spec, method, stops)
+    np.testing.assert_allclose(found, (residuals**2).mean(axis=1), rtol=1e-10)
+
+
+# ---------------------------------------------------------------- discrepancy
 
 
 def test_the_penalty_is_that_of_solved_normal_equations():
@@ -49,6 +64,47 @@ def test_a_run_step_by_step_is_down_to_the_noise_at_the_same_time(method):
     fits = st.path(X, y, model.method_, ends).predict(X)
     before, here = ((y - fits) ** 2).mean(axis=1)
     assert here <= 0.4 * (1 + 1e-9) < 0.4 * (1 + 1e-8) < before
+
+
+CROSSING = [
+    st.HeavyBall(momentum=0.9), st.HeavyBall(momentum=0.99), st.Nesterov(), st.NuMethod(),
+    st.Nesterov(friction=1.0), st.GradientDescent(), st.ConjugateGradient(),
+    st.AcceleratedFlow(3.0), st.AcceleratedFlow(1.0), st.AcceleratedFlow(0.5), st.CriticalFlow(),
+    st.HeavyBallFlow(damping=0.05), st.HeavyBallFlow(damping=0.3), st.GradientFlow(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", CROSSING, ids=str)
+@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
+def test_no_earlier_stop_is_down_to_the_noise(method):
+    """No earlier iteration, and no earlier stop of the grid of a flow."""
+    for seed in range(problems(5, 300)):
+        rng = np.random.default_rng(seed)
+        n, p = int(rng.integers(8, 40)), int(rng.integers(2, 20))
+        X = rng.standard_normal((n, p)) * 10.0 ** -(rng.uniform(0, 2.5) * rng.random(p))
+        signal = rng.standard_normal(p) * 10.0 ** rng.uniform(-1, 1, p)
+        y = X @ signal + 10.0 ** rng.uniform(-2, 0) * rng.standard_normal(n)
+        problem = st.Problem.of(X, y, method)
+        spectrum, tuned = problem.spectrum, problem.tuned
+        outside = float(spectrum.energies()[1][0])
+        share = 10.0 ** rng.uniform(-4, -0.3)
+        level = outside + share * (float(spectrum.target_power) - outside)
+        choice = st.Discrepancy(noise=level).choose(problem)
+        if not np.isfinite(choice.stop):
+            continue
+        if method.whole_stops:
+            before = np.arange(choice.stop)
+        elif isinstance(method, st.Filter) and method.oscillates:
+            # a dip between two stops of the grid does not count
+            before = choice.curve.stops[choice.curve.stops < choice.stop]
+        else:
+            before = np.linspace(0, choice.stop * (1 - 1e-9), 400)
+        # a training error below the level is an earlier crossing
+        assert (st.training_error(spectrum, tuned, before) >= level * (1 - 1e-9)).all(), seed
+        if choice.error > level * (1 + 1e-6):  # the last stop, where none is down to the noise
+            assert choice.stop == choice.curve.stops[-1], seed
+        elif not method.whole_stops:
+            assert choice.error == pytest.approx(level, rel=1e-7), seed
 
 
 @pytest.mark.parametrize("method", FLOWS, ids=str)
@@ -116,6 +172,41 @@ def test_every_target_stops_as_if_it_were_alone(method):
     assert pooled.error <= 0.5 * (1 + 1e-9)
 
 
+# ---------------------------------------------------------------- SURE and plug-in
+
+
+def test_sure_estimates_the_in_sample_error(rng):
+    """Mean over replicates of SURE = noise + expected in-sample risk, within its standard error."""
+    X, _ = drawn(n=40, p=5)
+    beta = rng.standard_normal(5)
+    stops = np.array([0.5, 3.0, 12.0])
+    Y = X @ beta[:, None] + rng.standard_normal((40, 3000))
+    curve = st.SURE(noise=1.0).errors(st.Problem.of(X, Y, "nesterov-flow"), stops)
+    fits = st.path(X, Y, "nesterov-flow", stops).predict(X)
+    risk = ((fits - (X @ beta)[:, None]) ** 2).mean(axis=1) + 1.0
+    gap = curve.errors - risk
+    assert np.all(np.abs(gap.mean(axis=1)) < 4.5 * gap.std(axis=1) / np.sqrt(3000))
+    with pytest.raises(ValueError, match="noise must be"):
+        st.SURE(noise=-1).errors(st.Problem.of(X, Y, "nesterov-flow"), stops)
+
+
+def test_plug_in_reports_its_guarantee():
+    X, y = drawn()
+    p = st.Problem.of(X, y, "nesterov-flow")
+    choice = st.PlugIn().choose(p)
+    assert choice.stop == pytest.approx(st.StoppedRegressor().fit(X, y).stop_, rel=1e-9)
+    assert "at most 1.600 times its Bayes risk" in choice.message
+    assert st.PlugIn().choose(p, [0.1, choice.stop, 100.0]).stop == choice.stop
+    both = st.Problem.of(X, np.column_stack([y, y]), "nesterov-flow")
+    with pytest.raises(ValueError, match="has one stop for all targets"):
+        st.PlugIn().choose(both, per_target=True)
+    assert "no signal" in chosen(X, np.zeros(40), "nesterov-flow", "plug-in").message
+    assert _best_guarantee(p, 0.0) == (np.inf, "no noise was detected")
+
+
+# ---------------------------------------------------------------- all of them
+
+
 @pytest.mark.parametrize("rule", ["sure", "discrepancy", "l-curve", "path-gcv", "gcv", "plug-in"])
 @pytest.mark.parametrize("method", METHODS, ids=str)
 @pytest.mark.filterwarnings("ignore:Generalised cross-validation is inconsistent")
@@ -135,11 +226,23 @@ def test_a_weight_of_two_is_the_row_twice(rule, method):
         np.testing.assert_allclose(ours.errors, theirs.errors, rtol=1e-9)
 
 
-@pytest.mark.parametrize("rule", [st.Discrepancy(1e-3), st.LCurve()], ids=str)
-def test_warnings_point_at_the_line_of_the_user(rule):
-    X, y = drawn(n=10, p=15)
-    with pytest.warns(st.StopWarning) as caught:
-        st.StoppedRegressorCV("ridge", rule=rule, stops=[0.0, 1e-6]).fit(X, y)
-    with pytest.warns(st.StopWarning) as again:
-        chosen(X, y, "ridge", rule, stops=[0.0, 1e-6])
-    assert {one.filename for one in [*caught, *again]} == {__file__}
+@pytest.mark.parametrize(
+    ("method", "rule", "stops", "message"),
+    [
+        ("nesterov-flow", "gcv", None, "inconsistent"),
+        ("ridge", st.Discrepancy(1e-9), [0.0, 1e-6], "never falls"),
+        ("ridge", st.LCurve(), [0.0, 1e-6], "means little"),
+        ("ridge", "l-curve", None, "no corner"),
+    ],
+)
+def test_warnings_point_at_the_line_of_the_user(method, rule, stops, message):
+    rng = np.random.default_rng([31, 0])
+    X = rng.normal(size=(60, 6)) * np.arange(1, 7.0) ** -0.5
+    y = X @ rng.normal(size=6) + 10 * rng.normal(size=60)
+    with pytest.warns(UserWarning, match=message) as caught:
+        st.StoppedRegressorCV(method, rule=rule, stops=stops).fit(X, y)
+    with pytest.warns(UserWarning, match=message) as again:
+        chosen(X, y, method, rule, stops=stops)
+    for found in (caught, again):
+        own = [one for one in found if message in str(one.message)]
+        assert [one.filename for one in own] == [__file__]

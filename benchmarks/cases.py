@@ -1,0 +1,776 @@
+"""The cases, group by group: what is compared with whom, on which sizes, with which goal."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
+from sklearn import datasets
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV, RidgeCV
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import stoptime as st
+from benchmarks.harness import Case, Work, label, measure, peak_memory
+
+Measures = tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that share a table of the page; ``cases`` is told whether the run is quick."""
+
+    title: str
+    about: str
+    cases: Callable[[bool], list[Case]]
+
+
+def gaussian(n: int, p: int, q: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return data whose columns have non-zero means, so that they must be centred."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p)) + 1
+    y = X @ rng.standard_normal(p if q is None else (p, q)) / np.sqrt(p)
+    return X, y + rng.standard_normal(y.shape)
+
+
+def held(work: Callable[[], Any], name: str, unit: float, goal: float | None) -> Work:
+    """Return the measurement of a peak memory, in a unit."""
+
+    def found(peak: int, _: object) -> Measures:
+        return (measure(name, peak / unit, goal, "at most"),)
+
+    return Work(partial(peak_memory, work), measures=found)
+
+
+# ---------------------------------------------------------------- a full path
+
+PATHS = (
+    "The coefficients of Nesterov flow at 100 stops up to t·√L = 100 are computed from X and y, "
+    "including centring. The bare limit cannot be avoided: the smaller of XᵀX and XXᵀ of the "
+    "centred data and its eigenvectors, by the same BLAS and LAPACK. Nesterov's iteration with "
+    "step 1/L in NumPy takes 100 steps to the last stop; `solve_ivp` integrates the differential "
+    "equation to six digits."
+)
+PATH_SHAPES = [(2000, 200), (20000, 500), (500, 2000), (100000, 50)]
+INTEGRATED = [(2000, 200), (500, 500)]
+PHASE = 100.0  # the last stop times sqrt(L): the number of steps of Nesterov's iteration
+WIDE_PATH = (
+    "With more columns than rows, the coefficients at all stops need a product with all of X and a "
+    "centred copy of X; the bare limit has neither."
+)
+TALL_PATH = "Centring, the rotated response and the filters are extra work."
+FEW_PRODUCTS = (
+    "Probably a hundred products with one vector cost less here than XXᵀ and its eigenvectors. "
+    "These products give one path of one method; the factorisation serves every method, every stop "
+    "and leave-one-out."
+)
+
+
+def nesterov(
+    times: Callable[[np.ndarray], np.ndarray],
+    times_t: Callable[[np.ndarray], np.ndarray],
+    y: np.ndarray,
+    p: int,
+    step: float,
+) -> np.ndarray:
+    """Run Nesterov's iteration, which gives the stops of one method, to the last stop."""
+    b = theta = np.zeros(p)
+    for k in range(1, int(PHASE) + 1):
+        b, old = theta + step / len(y) * times_t(y - times(theta)), b
+        theta = b + (k - 1) / (k + 2) * (b - old)
+    return b
+
+
+def integrate(Xc: np.ndarray, yc: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Solve the differential equation to six digits; return coefficients at all stops."""
+    p = Xc.shape[1]
+
+    def motion(t: float, state: np.ndarray) -> np.ndarray:
+        b, velocity = state[:p], state[p:]
+        return np.concatenate([velocity, Xc.T @ (yc - Xc @ b) / len(Xc) - 3 / t * velocity])
+
+    span = stops[0] / 100, stops[-1]
+    solved = solve_ivp(motion, span, np.zeros(2 * p), t_eval=stops, rtol=1e-6, atol=1e-9)
+    return solved.y[:p].T
+
+
+def distance(ours: st.Path, theirs: np.ndarray) -> Measures:
+    """Return the difference of two paths relative to the largest coefficient."""
+    gap = np.abs(ours.coef - theirs).max() / np.abs(theirs).max()
+    return (measure("largest difference", float(gap), 1e-3, "at most"),)
+
+
+def full_path(peer: str, shape: tuple[int, int]) -> Work:
+    """Compare a path with the product and eigh, the iteration, or the integrated equation."""
+    X, y = gaussian(*shape)
+    Xc, yc = X - X.mean(axis=0), y - y.mean()
+    largest = float(np.linalg.norm(Xc, 2) ** 2 / len(Xc))
+    stops = np.geomspace(0.1, PHASE, 100) / np.sqrt(largest)
+    ours = partial(st.path, X, y, "nesterov-flow", stops)
+    if peer == "bare product and eigh":
+        wide = len(Xc) < Xc.shape[1]
+        return Work(ours, lambda: np.linalg.eigh(Xc @ Xc.T if wide else Xc.T @ Xc))
+    if peer == "scipy.integrate.solve_ivp":
+        return Work(ours, partial(integrate, Xc, yc, stops), measures=distance)
+    times, times_t = Xc.__matmul__, Xc.T.__matmul__
+    return Work(ours, partial(nesterov, times, times_t, yc, shape[1], 1 / largest))
+
+
+def paths(quick: bool) -> list[Case]:
+    """Return the comparisons of full paths."""
+    shapes, rounds = ([(2000, 200), (500, 2000)], 7) if quick else (PATH_SHAPES, 25)
+    found = []
+    for peer, sizes, goal, sense, turns in [
+        ("bare product and eigh", shapes, 1.5, "at most", rounds),
+        ("Nesterov's iteration in NumPy", shapes, 1.0, "at least", rounds),
+        ("scipy.integrate.solve_ivp", INTEGRATED[: 1 if quick else 2], 1.0, "at least", 3),
+    ]:
+        for n, p in sizes:
+            why = {
+                "bare product and eigh": WIDE_PATH if n < p else TALL_PATH,
+                "Nesterov's iteration in NumPy": FEW_PRODUCTS,
+            }.get(peer, "Probably few steps of the solver suffice at these times.")
+            work = partial(full_path, peer, (n, p))
+            found.append(Case("paths", label(n, p), peer, work, why, goal, sense, turns))
+    return found
+
+
+# ---------------------------------------------------------------- choosing the stop
+
+CHOOSING = (
+    "`StoppedRegressorCV` with 100 stops and exact leave-one-out is compared with `RidgeCV` with "
+    "100 penalties and its own leave-one-out; with many targets each target has its own stop or "
+    "penalty. Refitting is the definition of leave-one-out: the whole path is computed on all "
+    "rows but one, for every row. Ten refits are timed, and the time is multiplied accordingly. "
+    "Peak memory is the memory beyond X and y."
+)
+GOALS = {(2000, 200): 5.0, (20000, 500): 8.0, (500, 2000): 1.0, (2000, 200, 1000): 5.0}
+QUICK_GOALS = {(2000, 200): 5.0, (300, 1000): 1.0, (1000, 100, 100): 1.0}
+PENALTIES = np.geomspace(1e-3, 1e5, 100)
+REFITS = 10
+WIDE_CHOICE = (
+    "With more columns than rows both factor the same n × n matrix; this takes a third of our time "
+    "and a fifth of theirs."
+)
+TALL_CHOICE = (
+    "The product of all rows with the eigenvectors, which leave-one-out needs, takes half of the "
+    "time."
+)
+
+
+def against_ridgecv(shape: tuple[int, ...]) -> Work:
+    """Compare choosing a stop with choosing a penalty."""
+    X, y = gaussian(*shape)
+    many = len(shape) == 3
+    ours = st.StoppedRegressorCV("nesterov-flow", stops=100, per_target=many)
+    return Work(lambda: ours.fit(X, y), lambda: RidgeCV(PENALTIES, alpha_per_target=many).fit(X, y))
+
+
+def against_refitting(shape: tuple[int, int]) -> Work:
+    """Compare with the definition of leave-one-out, and check that the errors agree."""
+    X, y = gaussian(*shape)
+    ours = st.StoppedRegressorCV("nesterov-flow", stops=100)
+    stops = ours.fit(X, y).stops_
+
+    def refit() -> np.ndarray:
+        left_out = [np.arange(len(y)) != i for i in range(REFITS)]
+        drawn = (st.path(X[keep], y[keep], "nesterov-flow", stops) for keep in left_out)
+        return np.array([y[i] - path.predict(X[i : i + 1])[:, 0] for i, path in enumerate(drawn)])
+
+    def same(_: object, residuals: np.ndarray) -> Measures:
+        middle = len(stops) // 2
+        found = st.left_out_residuals(X, y, "nesterov-flow", stops[middle])[:REFITS]
+        gap = np.abs(found - residuals[:, middle]).max() / np.abs(residuals[:, middle]).max()
+        return (measure("largest difference", float(gap), 1e-8, "at most"),)
+
+    return Work(lambda: ours.fit(X, y), refit, share=REFITS / shape[0], measures=same)
+
+
+def memory_of_choosing(shape: tuple[int, int]) -> Work:
+    """Measure the peak memory of the choice beside X."""
+    X, y = gaussian(*shape)
+    fit = partial(st.StoppedRegressorCV("nesterov-flow", stops=100).fit, X, y)
+    return held(fit, "times X", X.nbytes, 6.0)
+
+
+def choosing(quick: bool) -> list[Case]:
+    """Return the comparisons of choices."""
+    peer = "scikit-learn RidgeCV"
+    found = []
+    for shape, goal in (QUICK_GOALS if quick else GOALS).items():
+        name = label(*shape) + (" targets" if len(shape) == 3 else "")
+        why = WIDE_CHOICE if shape[0] < shape[1] else TALL_CHOICE
+        found.append(Case("choosing", name, peer, partial(against_ridgecv, shape), why, goal))
+    shape = (2000, 200)
+    work = partial(against_refitting, shape)
+    found.append(Case("choosing", label(*shape), "2 000 refits", work, TALL_CHOICE, 50))
+    shape = shape if quick else (20000, 500)
+    why = "Probably the rotated rows, which are all kept in memory."
+    work = partial(memory_of_choosing, shape)
+    return [*found, Case("choosing", label(*shape), "peak memory", work, why, None)]
+
+
+# ---------------------------------------------------------------- classes
+
+HAS_AEON = importlib.util.find_spec("aeon") is not None
+CLASSES = (
+    "`StoppedClassifierCV()`, which compares three methods and calibrates probabilities, is "
+    "compared with `RidgeClassifierCV` and the ten penalties of ROCKET, on MiniRocket features in "
+    "single precision and on rows like embeddings. MiniRocket is that of `aeon` where it is "
+    "installed; otherwise random convolutions and their shares of positive values stand in for "
+    "it. The bare limit of wide data is `X @ X.T` and `eigh` in single precision, although our "
+    "products are in double precision. Intervals are compared with the fit that they need, and "
+    "probabilities of four bundled data sets with `CalibratedClassifierCV` with five folds."
+)
+ALPHAS = np.logspace(-3, 3, 10)  # those of ROCKET
+LENGTH = 150  # of the time series
+TEST_ROWS = 1000
+BUNDLED = ("iris", "wine", "breast_cancer", "digits")
+ROCKET = (
+    "Products of single precision numbers are taken in double precision, which takes twice the "
+    "time, and small data spend as long on the search as on eigh."
+)
+EMBEDDINGS = (
+    "XᵀX in double precision, its eigenvectors, and the product of all rows with them in single "
+    "precision take two thirds of the time on one thread."
+)
+
+
+def quietly(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Return the work without warnings that the best stop is the last one."""
+
+    def done() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", st.StopWarning)
+            return work()
+
+    return done
+
+
+def series(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return noisy time series of eight classes, each with a frequency and a shape."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(8, size=n)
+    clock = np.arange(LENGTH) / LENGTH
+    phase = rng.uniform(0, 2 * np.pi, (n, 1))
+    clean = np.sin(2 * np.pi * (3 + y % 4)[:, None] * clock + phase)
+    bent = np.sign(clean) * np.abs(clean) ** np.where(y < 4, 1.0, 0.6)[:, None]
+    return bent + 1.2 * rng.standard_normal((n, LENGTH)), y
+
+
+def convolutions(X: np.ndarray, columns: int) -> np.ndarray:
+    """Return shares of positive values of convolutions with random kernels of two weights."""
+    rng = np.random.default_rng(0)
+    spectrum = np.fft.rfft(X)
+    out = np.empty((len(X), columns), np.float32)
+    for column in range(columns):
+        if column % 12 == 0:  # twelve thresholds for every kernel
+            kernel = np.zeros(LENGTH)
+            spacing = rng.choice([1, 2, 4, 8, 16])
+            weights = np.where(np.arange(9) < 3, 2.0, -1.0)
+            kernel[spacing * np.arange(9)] = rng.permutation(weights)
+            image = np.fft.irfft(spectrum * np.fft.rfft(kernel), LENGTH)
+        bias = np.quantile(image[rng.integers(len(X))], rng.uniform())
+        out[:, column] = (image > bias).mean(axis=1)
+    return out
+
+
+def features(X: np.ndarray, columns: int) -> np.ndarray:
+    """Return MiniRocket features, or features like them."""
+    if not HAS_AEON:
+        return convolutions(X, columns)
+    from aeon.transformations.collection.convolution_based import MiniRocket  # noqa: PLC0415
+
+    found = MiniRocket(columns, random_state=0).fit_transform(X[:, None].astype(np.float32))
+    return np.asarray(found, np.float32)
+
+
+def rocket(n: int, columns: int, against: str) -> Work:
+    """Compare time, accuracy and memory with RidgeClassifierCV, or time with the bare product."""
+    raw, y = series(n + TEST_ROWS)
+    X = features(raw, columns)
+    X, X_test = np.split(StandardScaler().fit(X[:n]).transform(X), [n])
+    ours = quietly(lambda: st.StoppedClassifierCV().fit(X, y[:n]))
+    if against == "bare product and eigh":
+        return Work(ours, lambda: np.linalg.eigh(X @ X.T))
+    peer = partial(RidgeClassifierCV(ALPHAS).fit, X, y[:n])
+
+    def measures(mine: Any, other: Any) -> Measures:
+        right = float(mine.score(X_test, y[n:])), float(other.score(X_test, y[n:]))
+        memory = peak_memory(ours) / peak_memory(peer)
+        return (
+            measure("accuracy", right[0], right[1]),
+            measure("accuracy of the peer", right[1]),
+            measure("of its peak memory", memory, 1.0, "at most"),
+        )
+
+    return Work(ours, peer, measures=measures)
+
+
+def embeddings(n: int, p: int) -> Work:
+    """Compare with RidgeClassifierCV on many rows of ten classes."""
+    rng = np.random.default_rng(2)
+    scales = np.arange(1, p + 1) ** -0.5
+    y = rng.integers(10, size=n)
+    means = 0.3 * rng.standard_normal((10, p)) * scales
+    X = (means[y] + scales * rng.standard_normal((n, p))).astype(np.float32)
+    return Work(
+        lambda: st.StoppedClassifierCV().fit(X, y), partial(RidgeClassifierCV(ALPHAS).fit, X, y)
+    )
+
+
+def intervals(n: int, p: int) -> Work:
+    """Compare the jackknife+ of new rows with the fit, both from the start."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, p))
+    y = X @ rng.standard_normal(p) / np.sqrt(p) + rng.standard_normal(n)
+    new = rng.standard_normal((n // 2, p))
+    both = quietly(lambda: st.StoppedRegressorCV().fit(X, y).predict_interval(new))
+    return Work(both, quietly(lambda: st.StoppedRegressorCV().fit(X, y)))
+
+
+def probabilities(splits: int) -> Work:
+    """Compare all fits to halves of the bundled data sets, and the mean log loss on the others."""
+    halves = []
+    for name in BUNDLED:
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        options = {"train_size": 0.5, "stratify": y}
+        halves += [train_test_split(X, y, random_state=seed, **options) for seed in range(splits)]
+
+    def fitted(model: Any) -> list[Any]:
+        return [make_pipeline(StandardScaler(), model()).fit(one[0], one[2]) for one in halves]
+
+    def losses(*both: list[Any]) -> Measures:
+        found = []
+        for models in both:
+            pairs = zip(models, halves, strict=True)
+            each = [log_loss(half[3], model.predict_proba(half[1])) for model, half in pairs]
+            found.append(float(np.mean(each)))
+        first = measure("log loss", found[0], found[1], "at most")
+        return first, measure("log loss of the peer", found[1])
+
+    calibrated = partial(CalibratedClassifierCV, RidgeClassifier(), cv=5)
+    ours = quietly(partial(fitted, st.StoppedClassifierCV))
+    return Work(ours, partial(fitted, calibrated), measures=losses)
+
+
+def classes(quick: bool) -> list[Case]:
+    """Return the comparisons of classifiers."""
+    kind = "MiniRocket of aeon" if HAS_AEON else "features like MiniRocket's"
+    columns = 996 if quick else 9996
+    found = []
+    for n in (200,) if quick else (300, 1000, 2000):
+        for peer, *goal in [("RidgeClassifierCV",), ("bare product and eigh", 1.4, "at most")]:
+            work = partial(rocket, n, columns, peer)
+            name = f"{kind}, {label(n, columns)}"
+            found.append(Case("classes", name, peer, work, ROCKET, *goal, rounds=3))
+    shape = (3000, 96) if quick else (50_000, 768)
+    name = f"embeddings, {label(*shape)}, 10 classes"
+    work = partial(embeddings, *shape)
+    goal = 1 if quick else 10
+    found.append(Case("classes", name, "RidgeClassifierCV", work, EMBEDDINGS, goal, rounds=2))
+    shape = (300, 30) if quick else (2000, 200)
+    name = f"fit and intervals of {shape[0] // 2} new rows, {label(*shape)}"
+    why = "Probably the product of the left-out coefficients with the new rows."
+    work = partial(intervals, *shape)
+    found.append(Case("classes", name, "the fit alone", work, why, 4, "at most"))
+    why = "The data are so small that the time is spent on short calls in Python."
+    work = partial(probabilities, 1 if quick else 5)
+    name = "probabilities, four data sets"
+    goal = 1 if quick else 5
+    return [*found, Case("classes", name, "CalibratedClassifierCV", work, why, goal)]
+
+
+# ---------------------------------------------------------------- many targets
+
+TARGETS = (
+    "One design matrix and many targets with different smoothness and noise, in single precision. "
+    "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime chooses the stop "
+    "of each target among 100, by path GCV and by exact leave-one-out. The scores are the mean R² "
+    "over targets on 1 000 test rows. Peak memory is the memory beyond X and Y."
+)
+SIZES = {"path-gcv": 100_000, "loo": 10_000}  # number of targets for each rule
+QUICK_SIZES = {"path-gcv": 2000, "loo": 200}
+TARGET_PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones are well inside this range
+BATCH = 2000  # targets
+DRAWS = 20
+WHY_TARGETS = {
+    "path-gcv": "Probably both are limited by the product of rows and targets.",
+    "loo": "Nearly all the time is spent on the leave-one-out operators of every block of rows at "
+    "every stop.",
+}
+
+
+def many_targets(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, ...]:
+    """Return training and test sets with correlated columns and coefficients of different decay."""
+    rng = np.random.default_rng(0)
+    single = np.float32
+    scales = np.arange(1, columns + 1) ** -0.5
+    rotation = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    samples = (rng.standard_normal((rows + TEST_ROWS, columns)) * scales).astype(single)
+    Y = np.empty((rows + TEST_ROWS, n_targets), single)
+    for start in range(0, n_targets, BATCH):
+        width = min(BATCH, n_targets - start)
+        decay = rng.uniform(0, 1, width)
+        coef = (rng.standard_normal((columns, width)) * scales[:, None] ** decay).astype(single)
+        signal = samples @ coef
+        noise = signal.std(axis=0) * 10 ** rng.uniform(-0.5, 1, width).astype(single)
+        noise = noise * rng.standard_normal(signal.shape, dtype=single)
+        Y[:, start : start + width] = signal + noise + 1
+    X = samples @ rotation.astype(single)
+    X += 1  # so that the columns must be centred
+    return X[:rows], Y[:rows], X[rows:], Y[rows:]
+
+
+def banded(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, ...]:
+    """Return training and test sets whose columns are in three bands of different relevance."""
+    rng = np.random.default_rng(0)
+    groups = bands_of(columns)
+    X = rng.standard_normal((rows + TEST_ROWS, columns))
+    scales = np.array([1.0, 0.3, 0.05])[:, None] * rng.choice([0.2, 1.0], (3, n_targets))
+    signal = X @ (rng.standard_normal((columns, n_targets)) * scales[groups])
+    Y = signal + 2 * signal.std(axis=0) * rng.standard_normal(signal.shape)
+    return X[:rows], Y[:rows], X[rows:], Y[rows:]
+
+
+def bands_of(columns: int) -> np.ndarray:
+    """Return the band of every column."""
+    return np.arange(columns) * 3 // columns
+
+
+def score(X: np.ndarray, Y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> float:
+    """Return the mean R² over targets."""
+    total = 0.0
+    for start in range(0, Y.shape[1], BATCH):
+        columns = slice(start, start + BATCH)
+        truth = Y[:, columns].astype(np.float64)
+        fit = X @ coef[columns].T + intercept[columns]
+        total += float(np.sum(1 - ((truth - fit) ** 2).mean(axis=0) / truth.var(axis=0)))
+    return total / Y.shape[1]
+
+
+def against_himalaya(make: Callable[..., Any], shape: tuple[int, int, int], rule: str) -> Work:
+    """Compare time and mean R² on test rows with ridge by folds, or with a search for scales.
+
+    Both searches have 20 draws for each target, in double precision: himalaya chooses among them by
+    20 penalties and 5 folds, stoptime by path GCV, and may lose 0.002 of the mean R².
+    """
+    from himalaya import ridge as peers  # noqa: PLC0415 - an optional package
+
+    X, Y, X_test, Y_test = make(*shape)
+    options: dict[str, Any] = {"n_targets_batch": BATCH, "n_targets_batch_refit": BATCH}
+    margin = 0.0
+    if make is many_targets:
+        peer = peers.RidgeCV(TARGET_PENALTIES, fit_intercept=True, cv=5, solver_params=options)
+        ours = st.StoppedRegressorCV("gradient-flow", stops=100, per_target=True, rule=rule)
+    else:
+        margin = 0.002
+        groups = bands_of(shape[1])
+        options |= {"n_iter": DRAWS, "alphas": TARGET_PENALTIES, "progress_bar": False}
+        search = {"solver": "random_search", "solver_params": options, "random_state": 0}
+        peer = peers.GroupRidgeCV(groups=groups, fit_intercept=True, cv=5, **search)
+        drawn = {"per_target": True, "search": "random", "n_draws": DRAWS}
+        ours = st.BandedRegressorCV(groups, rule=rule, **drawn)
+
+    def scores(mine: Any, other: Any) -> Measures:
+        found = score(X_test, Y_test, mine.coef_, mine.intercept_)
+        theirs = score(X_test, Y_test, other.coef_.T, other.intercept_)
+        return measure("mean R²", found, theirs - margin), measure("mean R² of the peer", theirs)
+
+    return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
+
+
+def memory_of_targets(shape: tuple[int, int, int]) -> Work:
+    """Measure the peak memory of many targets, in GiB."""
+    X, Y, *_ = many_targets(*shape)
+    ours = st.StoppedRegressorCV("gradient-flow", stops=100, per_target=True, rule="path-gcv")
+    return held(lambda: ours.fit(X, Y), "GiB", 2**30, 6.0)
+
+
+def targets(quick: bool) -> list[Case]:
+    """Return the comparisons of many targets."""
+    shape = (1000, 200) if quick else (3000, 500)
+    found = []
+    for rule, n in (QUICK_SIZES if quick else SIZES).items():
+        name = f"{label(*shape)}, {label(n)} targets by {rule}"
+        work = partial(against_himalaya, many_targets, (*shape, n), rule)
+        why = WHY_TARGETS[rule]
+        needs = {"rounds": 2, "needs": ("himalaya",)}
+        found.append(Case("targets", name, "himalaya RidgeCV", work, why, **needs))
+    n, p, q = (120, 180, 30) if quick else (1000, 1500, 2000)
+    name = f"{label(n, p)} in 3 bands, {label(q)} targets, {DRAWS} draws"
+    why = "Nearly all the time is spent on one eigendecomposition for each draw."
+    work = partial(against_himalaya, banded, (n, p, q), "path-gcv")
+    needs = {"rounds": 1, "needs": ("himalaya",)}
+    found.append(Case("targets", name, "himalaya GroupRidgeCV", work, why, 8.0, **needs))
+    n = (QUICK_SIZES if quick else SIZES)["path-gcv"]
+    name = f"{label(*shape)}, {label(n)} targets by path-gcv"
+    work = partial(memory_of_targets, (*shape, n))
+    why = "Probably the coefficients of all targets."
+    return [*found, Case("targets", name, "peak memory", work, why)]
+
+
+# ---------------------------------------------------------------- sparse data
+
+SPARSE = (
+    "Nesterov flow at ten stops on a sparse X, from one Krylov space that gives every stop of "
+    "every method up to the last stop. LSQR and LSMR with the same number of steps give one "
+    "solution; Nesterov's iteration with step 1/L to the last stop gives one method. A product is "
+    "one multiplication of X or its transpose with one vector. The number of products matters if "
+    "products are expensive; here they are cheap."
+)
+# rows, columns, entries per row
+SPARSE_SHAPES = [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]
+EXTRA_WORK = (
+    "Reorthogonalisation, filters and error bound are extra work; in return the space gives every "
+    "stop of every method instead of one solution."
+)
+CHEAP = "Probably products are so cheap here that our extra work is visible."
+
+
+class Counted:
+    """A sparse matrix that counts its products."""
+
+    def __init__(self, X: csr_array) -> None:
+        self.products = 0
+        self.X, self.XT = X, X.T.tocsr()
+        options = {"matvec": self.forth, "rmatvec": self.back, "dtype": np.float64}
+        self.operator = LinearOperator(X.shape, **options)
+
+    def count(self, work: Callable[[], object]) -> int:
+        """Return the number of products of some work."""
+        self.products = 0
+        work()
+        return self.products
+
+    def forth(self, v: np.ndarray) -> np.ndarray:
+        """Multiply with X."""
+        self.products += 1
+        return self.X @ v.ravel()
+
+    def back(self, u: np.ndarray) -> np.ndarray:
+        """Multiply with the transpose."""
+        self.products += 1
+        return self.XT @ u.ravel()
+
+
+def random_sparse(n: int, p: int, per_row: int) -> csr_array:
+    """Return a matrix with ``per_row`` normal entries in every row and decreasing column scales."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, p, n * per_row)
+    entries = rng.standard_normal(n * per_row) * (1 + columns) ** -0.25
+    return csr_array((entries, columns, np.arange(0, n * per_row + 1, per_row)), (n, p))
+
+
+def products(peer: str, shape: tuple[int, int, int]) -> Work:
+    """Compare time and products with one peer."""
+    X = random_sparse(*shape)
+    rng = np.random.default_rng(1)
+    y = X @ rng.standard_normal(X.shape[1]) + rng.standard_normal(X.shape[0])
+    A = Counted(X)
+    largest = st.path(A.operator, y, "nesterov", [1], fit_intercept=False).krylov.largest
+    stops = np.geomspace(0.1, 1, 10) * PHASE / np.sqrt(largest)
+    ours = partial(st.path, A.operator, y, "nesterov-flow", stops, fit_intercept=False)
+    size = int(ours().krylov.sizes[0])
+    theirs = {
+        "LSQR": partial(lsqr, A.operator, y, iter_lim=size, atol=0, btol=0),
+        "LSMR": partial(lsmr, A.operator, y, maxiter=size, atol=0, btol=0),
+        "Nesterov's iteration": partial(nesterov, A.forth, A.back, y, shape[1], 1 / largest),
+    }[peer]
+
+    def counted(*_: object) -> Measures:
+        mine, other = A.count(ours), A.count(theirs)
+        return (
+            measure("times the products", mine / other, 1.1, "at most"),
+            measure("products", mine),
+            measure("of the peer", other),
+        )
+
+    return Work(ours, theirs, measures=counted)
+
+
+def sparse(quick: bool) -> list[Case]:
+    """Return the comparisons on sparse data."""
+    found = []
+    for shape in [(20_000, 5_000, 5)] if quick else SPARSE_SHAPES:
+        name = f"{label(*shape[:2])}, {shape[2]} entries a row, t·√L = {PHASE:g}"
+        for peer, why, *goal in [
+            ("LSQR", EXTRA_WORK, 3.0, "at most"),
+            ("LSMR", EXTRA_WORK, 3.0, "at most"),
+            ("Nesterov's iteration", CHEAP, 1.0, "at least"),
+        ]:
+            work = partial(products, peer, shape)
+            found.append(Case("sparse", name, peer, work, why, *goal, rounds=3))
+    return found
+
+
+# ---------------------------------------------------------------- more rows than memory
+
+CHUNKS = (
+    "Means and products of the rows of a file are computed by two Dask workers with one thread "
+    "each. The reference is `X.T @ X` of a block in memory on both workers at once, just before "
+    "and just after. The ratio is the throughput per core relative to this reference. Memory is "
+    "the peak of a worker above its idle state, in blocks."
+)
+COLUMNS, BLOCK, WORKERS = 100, 400_000, 2
+GRAM_ROUNDS = 3  # before and after each run
+CLUSTER = (
+    "The statistics of a block in memory take 1.05 to 1.1 times as long as the product; the rest "
+    "is the start and the end of the graph, and client and scheduler share the two cores with the "
+    "workers."
+)
+
+
+class OnDisk:
+    """A file of numbers that each task opens itself, because Dask would copy a memory map."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self.path, self.shape, self.ndim, self.dtype = path, shape, len(shape), np.dtype(np.float64)
+
+    def __getitem__(self, where: tuple[slice, ...]) -> np.ndarray:
+        """Return some rows as a memory map."""
+        return np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape)[where])
+
+
+def private(process: Any) -> int:
+    """Return the memory of a process without its memory-mapped files."""
+    size = process.memory_info()
+    return int(size.rss - size.shared)
+
+
+def peak_of(processes: list[Any], work: Callable[[], object]) -> int:
+    """Do some work, and return the peak private memory of several processes meanwhile."""
+    peaks = [0]
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.05):
+            peaks.extend(map(private, processes))
+
+    watch = threading.Thread(target=look)
+    watch.start()
+    try:
+        work()
+    finally:
+        done.set()
+        watch.join()
+    return max(peaks)
+
+
+def write(folder: Path, n: int) -> tuple[OnDisk, OnDisk]:
+    """Write data from a fixed seed in blocks, so that this process never holds all of them."""
+    rng = np.random.default_rng(0)
+    beta = rng.standard_normal(COLUMNS)
+    with (folder / "X").open("wb") as rows, (folder / "y").open("wb") as responses:
+        for start in range(0, n, BLOCK):
+            X = rng.standard_normal((min(BLOCK, n - start), COLUMNS))
+            rows.write(X.tobytes())
+            responses.write((X @ beta + rng.standard_normal(len(X))).tobytes())
+    return OnDisk(folder / "X", (n, COLUMNS)), OnDisk(folder / "y", (n,))
+
+
+def gram_seconds(X: OnDisk) -> tuple[float, float]:
+    """Return elapsed and processor seconds of Gram products in memory; runs on a worker."""
+    block = np.array(X[:BLOCK])
+    clock, processor = time.perf_counter(), time.thread_time()
+    for _ in range(GRAM_ROUNDS):
+        block.T @ block
+    return time.perf_counter() - clock, time.thread_time() - processor
+
+
+def bare(client: Any, X: OnDisk) -> np.ndarray:
+    """Return rows per elapsed and per processor second of the Gram product on all workers."""
+    workers = list(client.scheduler_info()["workers"])
+    runs = [client.submit(gram_seconds, X, workers=[one], pure=False) for one in workers]
+    return GRAM_ROUNDS * BLOCK / np.mean(client.gather(runs), axis=0)
+
+
+def shares(client: Any, n: int, repeats: int) -> np.ndarray:
+    """Return the median ratios by elapsed and processor time, and the blocks held above idle."""
+    import dask.array as da  # noqa: PLC0415 - an extra
+    import psutil  # noqa: PLC0415
+
+    def spent() -> np.ndarray:
+        """Return worker seconds so far, and the processor time of workers, client and scheduler."""
+        each = sum(sum(process.cpu_times()[:2]) for process in processes)
+        return np.array([WORKERS * time.perf_counter(), time.process_time() + each])
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        X, y = write(Path(folder), n)
+        rows, responses = (da.from_array(a, chunks=(BLOCK, *a.shape[1:])) for a in (X, y))
+        st.summarise(rows[: 2 * BLOCK], responses[: 2 * BLOCK])  # workers import what they need
+        processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+        idle = max(map(private, processes))
+        for _ in range(repeats):
+            before = bare(client, X)
+            begin = spent()
+            peak = peak_of(processes, partial(st.summarise, rows, responses))
+            taken = spent() - begin
+            yardstick = (before + bare(client, X)) / 2
+            blocks = max(peak - idle, 0) / (8 * BLOCK * COLUMNS)
+            found.append([*(n / taken / yardstick), blocks])
+    return np.median(found, axis=0)
+
+
+def throughput(n: int, repeats: int, goal: float | None) -> Work:
+    """Measure on a local cluster."""
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
+
+    def measured() -> np.ndarray:
+        options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None}
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            return shares(client, n, repeats)
+
+    def named(found: np.ndarray, _: object) -> Measures:
+        clock, processor, blocks = map(float, found)
+        return (
+            measure("of the bare throughput", clock, goal),
+            measure("by processor time", processor),
+            measure("blocks held", blocks),
+        )
+
+    return Work(measured, measures=named)
+
+
+def chunks(quick: bool) -> list[Case]:
+    """Return the comparison on a cluster."""
+    n, *how = (800_000, 1, None) if quick else (4_000_000, 7, 0.8)
+    work = partial(throughput, n, *how)
+    needs = ("distributed", "psutil")
+    name = f"{label(n, COLUMNS)}, two workers"
+    return [Case("chunks", name, "X.T @ X per core", work, CLUSTER, needs=needs)]
+
+
+# ---------------------------------------------------------------- all groups
+
+GROUPS = {
+    "paths": Group("A full path", PATHS, paths),
+    "choosing": Group("Choosing the stop", CHOOSING, choosing),
+    "classes": Group("Classes, probabilities and intervals", CLASSES, classes),
+    "targets": Group("Many targets", TARGETS, targets),
+    "sparse": Group("Sparse data", SPARSE, sparse),
+    "chunks": Group("More rows than memory", CHUNKS, chunks),
+}
+
+
+def all_cases(quick: bool, only: str | None = None) -> list[Case]:
+    """Return the cases of all groups, or of one."""
+    chosen = [GROUPS[only]] if only else GROUPS.values()
+    return [case for group in chosen for case in group.cases(quick)]
