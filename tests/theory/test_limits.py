@@ -122,6 +122,39 @@ def test_moments_of_sample_covariances(name, aspect):
     np.testing.assert_allclose(double, single, rtol=1e-8)
 
 
+def simulated(tau, n, method, stops, r2, seed):
+    """Return bias and variance of estimation and prediction for one Gaussian design."""
+    X = np.random.default_rng(seed).standard_normal((n, len(tau))) * np.sqrt(tau)
+    s, V = np.linalg.eigh(X.T @ X / n)
+    s = np.maximum(s, 0)
+    found = []
+    for t in stops:
+        G = V * method.shrinkage(s, t) @ V.T
+        noise = (V**2) @ (s * method.gain(s, t) ** 2) / n
+        found.append(
+            [(G**2).sum(0) @ r2, noise.sum() * len(tau), tau @ G**2 @ r2, tau @ noise * len(tau)]
+        )
+    return np.array(found) / len(tau)
+
+
+@pytest.mark.parametrize("aspect", [0.5, 2.0])
+@pytest.mark.parametrize("method", [st.AcceleratedFlow(), st.CriticalFlow(), st.NuMethod(0.02)])
+def test_random_matrices_approach_the_limit(method, aspect):
+    n = 160
+    tau = np.repeat([1.0, 5.0], int(n * aspect / 2))
+    stops = [1, 3, 8]
+    draws = np.array([simulated(tau, n, method, stops, tau / 3, seed) for seed in range(8)])
+    spread = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    known = {"aspect": aspect, "signal": [1 / 3, 5 / 3], "noise": 1.0, "covariance": TWO_POINT}
+    parts = []
+    for target in ("estimation", "prediction"):
+        curve = st.limiting_risk(method, stops, target=target, **known)
+        parts += [curve.bias, curve.variance]
+    expected = np.stack(parts, axis=1)
+    # finite designs differ from the limit by terms of order 1/n
+    assert np.all(np.abs(draws.mean(axis=0) - expected) <= 5 * spread + 5 / n * expected)
+
+
 @pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
 def test_cross_validation_converges_to_prediction_error_and_naive_gcv_does_not(name):
     n, stops = 240, np.array([1.0, 4.0, 12.0])

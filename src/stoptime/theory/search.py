@@ -78,15 +78,13 @@ def _whole_numbers_around(points: Array, places: Array) -> Array:
     return np.setdiff1d(found, finite)
 
 
-def lowest_whole(
-    curve: Curve, closer: Array, most_dips: int, rounds: int = 8
-) -> tuple[float, float]:
+def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
     heights = np.empty(0)
     # every round repeats the iteration from its start; on a plateau, where rounding makes new dips,
     # rounds without a limit would look at every whole number
-    for _ in range(rounds):
+    for _ in range(8):
         if not closer.size:
             break
         points = np.append(points, closer)
@@ -202,7 +200,8 @@ def closer_to_peaks(
 
 def _around_peaks(x: Array, heights: Array) -> Array:
     peaks = dips(-heights)
-    peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
+    peaks = peaks[heights[peaks] >= 0.99 * heights.max()]
+    peaks = peaks[np.argsort(-heights[peaks], kind="stable")[:MOST_PEAKS]]
     # two thousand points around all peaks together, at most a tenth of them around one
     each = 2000 // max(len(peaks), 10)
     return np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1].ravel()
