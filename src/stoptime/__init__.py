@@ -30,4 +30,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     # without what this file itself imports
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*_HOMES, *(name for name in globals() if name.startswith("__"))})
