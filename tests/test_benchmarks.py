@@ -186,6 +186,6 @@ def test_the_excess_risk_is_that_of_new_rows():
 def test_images_are_measured_along_rays():
     lengths = problems_of_images.tomography().sum(axis=1)
     assert 0 < lengths.min() < lengths.max() <= np.sqrt(2) + 0.01
-    found = inverse.compare("deblurring", 32, 0)
+    found = inverse.compare("deblurring", 16, 0)
     assert {one["rule"] for one in found} == {"discrepancy", "ncp", "l-curve", "path-gcv"}
     assert all(one["ratio"] > 0.99 for one in found)

@@ -1,20 +1,25 @@
-"""The structure of the source: its reading order in CONTRIBUTING.md, and one name for one thing."""
+"""The structure of the source: its reading order in CONTRIBUTING.md, and one name for one thing.
+
+``python tests/test_house.py`` prints the modules that a default fit enters.
+"""
 
 import ast
+import re
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
+
+import stoptime as st
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.recurrence import Iteration
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import house as tool  # noqa: E402 - a script beside the package
-
-from stoptime.methods.base import Filter, Method  # noqa: E402
-from stoptime.methods.recurrence import Iteration  # noqa: E402
-
+PACKAGE = ROOT / "src" / "stoptime"
 MODULES_OF_A_FIT = 33  # the aim is 22
 LEAST_COMMENTS = 0.03  # of all lines
 LATER_TYPES = {
@@ -26,72 +31,120 @@ DRAWS = "stoptime.show.plots"
 """Functions that draw a result import it when they are called: the one import upwards."""
 
 
-@pytest.fixture(scope="module")
-def house():
-    return tool.House()
+def name_of(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+TREES = {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def imported(nodes):
+    """Return the modules of the package that some nodes import."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "stoptime":
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in TREES else node.module for name in whole}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name in TREES}
+    return found
+
+
+def that_run(tree):
+    """Yield all nodes that can ever run: not what only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from that_run(node)
+
+
+# deferred imports and those of types included
+IMPORTS = {name: imported(ast.walk(tree)) for name, tree in TREES.items()}
 
 
 def places():
     """Return the place of every module in the reading order; a package comes after its files."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     order = {}
-    files = tool.reading_order()
-    for package in tool.packages():
-        for file in files.get(package, []):
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \|[^|]*\|([^|]*)\|", text, flags=re.MULTILINE)
+    for package, files in rows:
+        for file in re.findall(r"`([\w/]+)`", files):
             order[f"stoptime.{package}.{file.replace('/', '.')}"] = len(order)
         order[f"stoptime.{package}"] = len(order)
     return order
 
 
-def test_imports_form_no_cycle_deferred_ones_included(house):
+ORDER = places()
+
+
+def test_imports_form_no_cycle_deferred_ones_included():
     graph = {
-        module: imported - {DRAWS, *(f"stoptime.{one}" for one in LATER_TYPES.get(module[9:], ()))}
-        for module, imported in house.imports.items()
+        module: found - {DRAWS, *(f"stoptime.{one}" for one in LATER_TYPES.get(module[9:], ()))}
+        for module, found in IMPORTS.items()
     }
     TopologicalSorter(graph).prepare()  # raises where there is a cycle
 
 
-def test_every_module_is_listed_in_reading_order(house):
+def test_every_module_is_listed_in_reading_order():
     tops = {"stoptime", "stoptime.__main__"}
-    assert set(house.trees) - tops == set(places()) | {
-        name for name in house.trees if name.startswith("stoptime.show.") and name.count(".") == 2
-    }
+    shown = {name for name in TREES if name.startswith("stoptime.show.") and name.count(".") == 2}
+    assert set(TREES) - tops == set(ORDER) | shown
 
 
-def test_a_module_imports_only_modules_above_it(house):
-    order = places()
+def test_a_module_imports_only_modules_above_it():
     later = {
-        module[9:]: {one[9:] for one in imported - {DRAWS} if order.get(one, -1) > order[module]}
-        for module, imported in house.imports.items()
-        if module in order
+        module[9:]: {one[9:] for one in found - {DRAWS} if ORDER.get(one, -1) > ORDER[module]}
+        for module, found in IMPORTS.items()
+        if module in ORDER
     }
     assert {module: found for module, found in later.items() if found} == LATER_TYPES
 
 
-def test_only_functions_that_draw_import_the_figures_from_below(house):
-    order = places()
-    users = {name for name, found in house.imports.items() if DRAWS in found and name in order}
-    for module in {name for name in users if order[name] < order[DRAWS]}:
-        whole, drawing = house.trees[module], []
-        for node in ast.walk(whole):
+def test_imports_of_a_later_module_are_of_types_alone():
+    for module, later in LATER_TYPES.items():
+        ran = imported(that_run(TREES[f"stoptime.{module}"]))
+        assert not ran & {f"stoptime.{one}" for one in later}
+
+
+def test_only_functions_that_draw_import_the_figures_from_below():
+    for module in {one for one in ORDER if ORDER[one] < ORDER[DRAWS] and DRAWS in IMPORTS[one]}:
+        drawing = set()
+        for node in ast.walk(TREES[module]):
             if isinstance(node, ast.FunctionDef) and node.name.startswith(("plot", "draw")):
-                drawing += list(ast.walk(node))
-        found = {id(one) for one in house.importing(ast.walk(whole), DRAWS)}
-        assert found == {id(one) for one in house.importing(drawing, DRAWS)}, module
+                drawing |= set(ast.walk(node))
+        assert DRAWS not in imported(set(ast.walk(TREES[module])) - drawing), module
 
 
-def test_support_knows_no_other_package_in_types_neither(house):
-    support = {name: found for name, found in house.imports.items() if ".support" in name}
-    assert {one for found in support.values() for one in found if ".support" not in one} == set()
+def test_support_knows_no_other_package_in_types_neither():
+    support = [found for name, found in IMPORTS.items() if ".support" in name]
+    assert {one for found in support for one in found if ".support" not in one} == set()
 
 
-def test_imports_of_a_later_module_are_of_types_alone(house):
-    known = {(one, other) for one, found in LATER_TYPES.items() for other in found}
-    ran = {(one[9:], other[9:]) for one, found in house.imports_that_run.items() for other in found}
-    assert known & ran == set()
+def walk_of_a_fit():
+    """Return the modules that a default fit enters, each once, in the order of the first entry."""
+    X, y = load_diabetes(return_X_y=True)
+    st.StoppedRegressorCV().fit(X, y)  # once before: caches and lazy imports are not the walk
+    entered = {}
+
+    def profile(frame, event, _):
+        name = str(frame.f_globals.get("__name__", ""))
+        # expressions of classes and comprehensions are not calls that a reader follows
+        if event == "call" and name.startswith("stoptime.") and frame.f_code.co_name[0] != "<":
+            entered[name] = None
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        st.StoppedRegressorCV().fit(np.array(X), y)
+    finally:
+        sys.setprofile(before)
+    return list(entered)
 
 
 def test_a_default_fit_enters_few_modules():
-    assert len(tool.walk_of_a_fit()) <= MODULES_OF_A_FIT
+    assert len(walk_of_a_fit()) <= MODULES_OF_A_FIT
 
 
 @pytest.mark.parametrize(("cls", "most"), [(Method, 12), (Filter, 15), (Iteration, 15)])
@@ -101,29 +154,36 @@ def test_a_method_is_small_enough_to_hold(cls, most):
     assert len(new - {name for base in cls.__mro__[1:] for name in vars(base)}) <= most
 
 
-def test_a_constant_has_one_value(house):
-    assert set(house.repeated_constants()) == set()
+def test_a_constant_has_one_value():
+    places = Counter()
+    for tree in TREES.values():
+        own = set()
+        for node in tree.body:
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            nodes = [one for target in targets if target is not None for one in ast.walk(target)]
+            own |= {one.id for one in nodes if isinstance(one, ast.Name) and one.id.isupper()}
+        places.update(own)
+    assert [name for name, count in places.items() if count > 1] == []
 
 
-def test_tests_are_in_the_folders_of_what_they_test(house):
-    folders = {path.parent.relative_to(house.root).as_posix() for path in house.files}
+def test_tests_are_in_the_folders_of_what_they_test():
+    folders = {path.parent.relative_to(PACKAGE).as_posix() for path in FILES}
     own = {"soak", "reference", "typing", "show/explorer"}
-    tested = {
-        path.parent.relative_to(ROOT / "tests").as_posix()
-        for path in (ROOT / "tests").rglob("test_*.py")
-    }
+    tests = (ROOT / "tests").rglob("test_*.py")
+    tested = {path.parent.relative_to(ROOT / "tests").as_posix() for path in tests}
     assert tested - folders - own == set()
 
 
-def test_comments_say_why(house):
-    lines = [line.strip() for path in house.files for line in path.read_text().splitlines()]
-    assert sum(line.startswith("#") or "  # " in line for line in lines) >= LEAST_COMMENTS * len(
-        lines
-    )
+def test_comments_say_why():
+    lines = [line.strip() for path in FILES for line in path.read_text().splitlines()]
+    comments = sum(line.startswith("#") or "  # " in line for line in lines)
+    assert comments >= LEAST_COMMENTS * len(lines)
 
 
-def test_no_function_hides_a_module(house):
-    import stoptime
+def test_no_function_hides_a_module():
+    hidden = [name for name in st.__all__ if f"stoptime.{name}" in TREES]
+    assert [name for name in hidden if not hasattr(getattr(st, name), "__path__")] == []
 
-    hidden = [name for name in stoptime.__all__ if f"stoptime.{name}" in house.trees]
-    assert [name for name in hidden if not hasattr(getattr(stoptime, name), "__path__")] == []
+
+if __name__ == "__main__":
+    print(*walk_of_a_fit(), sep="\n")  # noqa: T201

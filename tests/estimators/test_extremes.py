@@ -25,10 +25,30 @@ def test_a_kernel_in_which_nothing_varies_predicts_the_mean(method):
     np.testing.assert_allclose(model.predict(np.zeros((1, 2))), 3.0)
 
 
-def test_a_kernel_too_large_to_be_squared_is_refused(data):
-    X, y = data
-    with pytest.raises(ValueError, match="kernel matrix is too large"):
-        st.StoppedKernelRegressor("ridge", 1.0, kernel="linear").fit(1e80 * X, y)
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (st.StoppedKernelRegressor("ridge", 1.0, kernel="linear"), lambda X, y: (1e80 * X, y),
+         "kernel matrix is too large"),
+        (st.StoppedKernelRegressor("ridge", 1.0, kernel="precomputed"),
+         lambda X, y: (X @ X.T, 1e200 * y), "y is too large"),
+        (st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf),
+         lambda X, y: (1e99 * X, y), "step must be so small"),
+        (st.StoppedRegressor("ridge", 1.0, fit_intercept=False),
+         lambda X, y: (st.Chunks.of(X + 1e156, y),), "X is too large"),
+        (st.StoppedRegressor("ridge", 1.0, fit_intercept=False),
+         lambda X, y: (st.Chunks.of(X, 1e150 * y + 1e156),), "y is too large"),
+        (st.StoppedRegressorCV("gradient-flow", [0.0], rule="sure"),
+         lambda X, y: (aslinearoperator(X), y), "give the stop"),
+        (st.StoppedRegressorCV("gradient-flow", [0.0], rule="plug-in"),
+         lambda X, y: (aslinearoperator(X), y), "give the stop"),
+        (st.StoppedRegressorCV(rule="path-gcv"), lambda X, y: (X, y, np.eye(12)[0]),
+         "sample_weight"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_fitted_is_refused_without_a_warning(data, model, change, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*change(*data))
 
 
 @pytest.mark.parametrize("scale", [1e11, 1e25])
@@ -117,13 +137,6 @@ def test_rows_without_which_a_direction_is_lost_are_not_predicted_by_late_stops(
     np.testing.assert_allclose(late, late[-1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("rule", ["sure", "plug-in"])
-def test_an_operator_of_which_nothing_was_asked_says_so(data, rule):
-    X, y = data
-    with pytest.raises(ValueError, match="give the stop"):
-        st.StoppedRegressorCV("gradient-flow", [0.0], rule=rule).fit(aslinearoperator(X), y)
-
-
 @pytest.mark.parametrize("scale", [1e-90, 1e90])
 def test_conjugate_gradients_of_any_scale(data, scale):
     X, y = data
@@ -159,12 +172,6 @@ def test_one_row_of_weight_leaves_nothing_to_learn(rng):
         assert model.intercept_ == pytest.approx(y[3], rel=1e-14)
 
 
-def test_one_row_of_weight_leaves_nothing_to_cross_validate(data):
-    X, y = data
-    with pytest.raises(ValueError, match="sample_weight"):
-        st.StoppedRegressorCV(rule="path-gcv").fit(X, y, sample_weight=np.eye(12)[0])
-
-
 def test_the_discrepancy_is_met_between_the_last_stop_and_infinity():
     X, y = np.array([[1001.37603997], [1000.34715772]]), np.array([-0.13694722, -0.96212109])
     model = st.StoppedRegressorCV("ridge", 3, rule="discrepancy", fit_intercept=False).fit(X, y)
@@ -181,20 +188,6 @@ def test_wide_data_interpolate_at_any_scale(rng, scale, target_scale):
     np.testing.assert_allclose(model.predict(X), y, rtol=1e-12, atol=1e-13 * target_scale)
 
 
-def test_a_step_beyond_all_squares_is_refused(data):
-    X, y = data
-    with pytest.raises(ValueError, match="step must be so small"):
-        st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf).fit(1e99 * X, y)
-
-
-@pytest.mark.parametrize("name", ["X", "y"])
-def test_means_of_chunks_whose_squares_overflow_are_refused(data, name):
-    X, y = data
-    far = (X + 1e156, y) if name == "X" else (X, 1e150 * y + 1e156)
-    with pytest.raises(ValueError, match=f"{name} is too large"):
-        st.StoppedRegressor("ridge", 1.0, fit_intercept=False).fit(st.Chunks.of(*far))
-
-
 @pytest.mark.parametrize("size", [1e-100, 1e100])
 def test_chunks_of_small_rows_with_small_weights(data, size):
     X, y = data
@@ -208,7 +201,7 @@ def test_chunks_of_small_rows_with_small_weights(data, size):
 @pytest.mark.parametrize("n_targets", [15, 16])  # from 16 on they share the operators of the rows
 def test_constant_columns_leave_nothing_to_learn_of_many_targets(n_targets):
     X, Y = np.ones((8, 2)), np.random.default_rng(2).standard_normal((8, n_targets))
-    model = st.StoppedRegressorCV("ridge", [1.0, 2.0]).fit(X, Y)
+    model = st.StoppedRegressorCV("ridge", [1.0, 2.0], per_target=True).fit(X, Y)
     assert not model.coef_.any()
     left_out = (Y - Y.mean(axis=0)) * 8 / 7
     np.testing.assert_allclose(model.errors_, [(left_out**2).mean(axis=0)] * 2)
@@ -268,9 +261,37 @@ def test_constant_columns_have_rank_zero(dtype, shape, solver):
     assert spectrum.target_mean == (shape[0] - 1) / 2
 
 
-def test_a_response_too_large_for_a_kernel_is_refused_without_a_warning(data):
-    X, y = data
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ValueError, match="y is too large"):
-            st.decompose_kernel(X @ X.T, 1e200 * y)
+# ---------------------------------------------------------------- found by the campaign
+
+
+@pytest.mark.parametrize("method", ["nesterov-flow", st.HeavyBallFlow(0.1)], ids=str)
+def test_noise_below_what_no_stop_can_learn_ends_at_the_last_stop(method):
+    X = np.array([[1000.1], [999.9]])
+    model = st.StoppedRegressorCV(method, rule=st.Discrepancy(1e-3), fit_intercept=False)
+    with pytest.warns(st.StopWarning, match="never falls to the noise"):
+        model.fit(X, np.array([0.04, -2.3]))
+
+
+def test_a_constant_response_has_an_l_curve_without_a_corner():
+    X = aslinearoperator(np.array([[0.13], [-0.13]]))
+    with pytest.warns(st.StopWarning, match="no corner"):
+        model = st.StoppedRegressorCV("ridge", rule="l-curve").fit(X, np.full(2, 2.5))
+    assert model.stop_ == 0
+
+
+def test_a_response_of_zeros_is_fitted_by_zeros():
+    X = np.array([[0.13], [-0.13]])
+    model = st.StoppedKernelRegressorCV("nesterov-flow", kernel="rbf", fit_intercept=False)
+    np.testing.assert_array_equal(model.fit(X, np.zeros(2)).predict(X), [0, 0])
+
+
+def test_least_squares_alone_may_have_an_infinite_error():
+    X = np.array([[0.1, 0.9], [-0.1, -0.7]])
+    model = st.StoppedRegressorCV("ridge", rule="gcv", stops=[np.inf], fit_intercept=False)
+    assert np.isinf(model.fit(X, np.array([-0.3, 0.4])).choice_.error)
+
+
+def test_a_stop_of_any_size_is_taken():
+    X = np.array([[0.13], [-0.13]])
+    model = st.StoppedRegressorCV("nesterov-flow", stops=[1e-150], fit_intercept=False)
+    assert model.fit(X, np.array([0.04, -2.3])).stop_ == 1e-150

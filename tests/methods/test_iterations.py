@@ -111,22 +111,6 @@ def test_filters_against_the_printed_recursion_with_fifty_digits(method):
                 assert abs(float(method.shrinkage(s, k)) - (1 - s * exact[k])) < 1e-12
 
 
-@each_auto
-def test_path_is_the_iteration_on_the_raw_data(method):
-    X, y = make_data(40, 6)
-    Xc, yc = X - X.mean(0), y - y.mean()
-    drawn = st.path(X, y, method, np.arange(31))
-    tuned = drawn.method
-    b = old = np.zeros(6)
-    penalty = tuned.get_params().get("penalty", 0.0)  # the optimal iteration descends on ridge
-    for k in range(31):
-        np.testing.assert_allclose(drawn.coef[k], b, rtol=1e-10, atol=1e-13)
-        momentum, lookahead, weight = tuned.coefficients(k + 1)
-        point = b + lookahead * (b - old)
-        gradient = Xc.T @ (Xc @ point - yc) / 40 + penalty * point
-        b, old = b + momentum * (b - old) - weight * tuned.step * gradient, b
-
-
 @each
 def test_starts_limits_shapes_and_tables(method):
     s = np.concatenate([[0, 1e-300], np.geomspace(1e-8, 1 / method.step, 40)])

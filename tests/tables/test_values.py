@@ -109,7 +109,8 @@ def test_whole_numbers_that_are_not_all_dates_stay_numbers(numbers):
 )
 def test_the_decimal_sign_of_a_table_decides_where_a_column_does_not(texts, numbers):
     np.testing.assert_array_equal(read(pd.Series(texts), decimal=",")[1], numbers)
-    assert [decimal_sign(pd.Series(one)) for one in (["1,5"], ["1.5"], ["7"])] == [",", ".", ""]
+    columns = ["1,5"], ["1.5"], ["7"], [1.5, None], [7.0, None], [7], [True]
+    assert [decimal_sign(pd.Series(one)) for one in columns] == [",", ".", "", ".", "", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -328,51 +328,6 @@ def iterates_of(method: Any) -> Iterates:
     return _GegenbauerIterates(method, 2, 0, 0, 1.0)
 
 
-def largest_value(
-    polynomial: Callable[[arb], arb],
-    degree: int,
-    reach: Interval,
-    tolerance: float,
-) -> tuple[float, float]:
-    r"""Enclose the largest value of a polynomial that is never negative, for y in ``reach``.
-
-    With y = m - h·cos ω it is a trigonometric polynomial of the same degree n in ω. If M is its
-    maximum, its distance from M/2 is at most M/2, and Bernstein's inequality bounds its second
-    derivative by n²M/2. As the slope vanishes at the maximum,
-
-    .. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
-
-    for any intervals around ω_j of radius r_j that cover [0, π].
-    """
-    middle, half = centre_and_radius(reach)
-    pi = require_flint().arb.pi()
-
-    def value(j: int, count: int) -> arb:
-        # The centres of the cells are exact multiples of π, so that they cover [0, π].
-        return polynomial(middle - half * (pi * (2 * j + 1) / (2 * count)).cos())
-
-    def rise(count: int) -> arb:
-        # Half of n²·r², times the cap on the maximum, bounds the rise from a centre to the maximum.
-        found: arb = (degree * pi / (2 * count)) ** 2 / 4
-        return found
-
-    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
-    count = math.ceil(math.pi * degree)
-    cells = {j: value(j, count) for j in range(count)}
-    cap = max(upward(value) for value in cells.values()) / (1 - rise(count))
-    while len(cells) < WORK_LIMIT:
-        best = max(downward(value) for value in cells.values())
-        room = upward(rise(count) * cap)
-        cap_here = max(upward(value + room) for value in cells.values())
-        if room <= tolerance * max(1.0, best):
-            return best, cap_here
-        # A cell whose cap is below the value of another one does not contain the maximum.
-        kept = [j for j, value in cells.items() if upward(value + room) >= best]
-        count *= 2
-        cells = {half_j: value(half_j, count) for j in kept for half_j in (2 * j, 2 * j + 1)}
-    raise WorkLimitError(f"The largest value is not found within {WORK_LIMIT} cells.")
-
-
 def polynomial_excess(
     shrinkages: Callable[[arb], list[arb]],
     mixture: Strategy,
@@ -381,15 +336,46 @@ def polynomial_excess(
     reach: Interval,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Enclose the largest mean of D² for y = εs in ``reach``; g has degree k, and g(0) = 1."""
+    r"""Enclose the largest mean of D² for y = εs in ``reach``; g has degree k, and g(0) = 1.
+
+    With y = m - h·cos ω it is a trigonometric polynomial of degree n = 2k + 1 in ω. If M is its
+    maximum, its distance from M/2 is at most M/2, and Bernstein's inequality bounds its second
+    derivative by n²M/2. As the slope vanishes at the maximum,
+
+    .. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
+
+    for any intervals around ω_j of radius r_j that cover [0, π].
+    """
     if k > 10_000:
         raise WorkLimitError(f"A proof for iterate {k} would take too long.")
+    middle, half = centre_and_radius(reach)
+    pi = require_flint().arb.pi()
 
-    def excess(y: arb) -> arb:
-        x = y / rho**2
-        return mixture.total(squared((1 + x) * g - 1) for g in shrinkages(y)) / x
+    def excess(j: int, count: int) -> arb:
+        # The centres of the cells are exact multiples of π, so that they cover [0, π].
+        y = middle - half * (pi * (2 * j + 1) / (2 * count)).cos()
+        x: arb = y / rho**2
+        return mixture.total(squared((1 + x) * g - 1) / x for g in shrinkages(y))
 
-    return largest_value(excess, 2 * k + 1, reach, tolerance)
+    def rise(count: int) -> arb:
+        # Half of n²·r², times the cap on the maximum, bounds the rise from a centre to the maximum.
+        found: arb = ((2 * k + 1) * pi / (2 * count)) ** 2 / 4
+        return found
+
+    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
+    count = math.ceil(math.pi * (2 * k + 1))
+    cells = {j: excess(j, count) for j in range(count)}
+    cap = max(upward(value) for value in cells.values()) / (1 - rise(count))
+    while len(cells) < WORK_LIMIT:
+        best = max(downward(value) for value in cells.values())
+        room = upward(rise(count) * cap)
+        if room <= tolerance * max(1.0, best):
+            return best, max(upward(value + room) for value in cells.values())
+        # A cell whose cap is below the value of another one does not contain the maximum.
+        kept = [j for j, value in cells.items() if upward(value + room) >= best]
+        count *= 2
+        cells = {half_j: excess(half_j, count) for j in kept for half_j in (2 * j, 2 * j + 1)}
+    raise WorkLimitError(f"The largest value is not found within {WORK_LIMIT} cells.")
 
 
 def loop_precision(k: int) -> Any:

@@ -90,7 +90,8 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         check_is_fitted(self)
         found = self.regressor_.summary()
         labels = self.classes_ if len(found.noise) > 1 else self.classes_[1:]
-        return replace(found, targets=[f"class {label}" for label in labels])
+        title = f"{type(self).__name__}:{found.title.partition(':')[2]}"
+        return replace(found, title=title, targets=[f"class {label}" for label in labels])
 
     def _fitted(
         self,

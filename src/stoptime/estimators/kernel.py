@@ -150,7 +150,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         if self.n_landmarks_ is not None:
             by_landmarks = LandmarkRows(rows, features)
             centred = features.centred
-            return LandmarkData.of_rows(by_landmarks, y, sample_weight, centred, self._matrix)
+            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
         # in double precision, because large coefficients cancel in predictions
         matrix = features.kernel(features.landmarks, features.landmarks)
         response = np.asarray(y, np.float64)

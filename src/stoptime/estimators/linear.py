@@ -212,7 +212,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
     >>> model.choice_.message
-    'least loo error at 294 stops'
+    'least loo error of 294 stops'
     """
 
     # groups go to the folds of cv without being asked for, as in RidgeCV

@@ -12,7 +12,7 @@ M takes one pass over the rows. After that, another stop or another method costs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -91,26 +91,34 @@ class LeftOut:
             self._refused[method] = last
         return found
 
-    def look(self, span: Span, last: dict[Filter, float]) -> Look:
+    def look(self, span: Span, last: dict[Filter, float], *, per_target: bool) -> Look:
         """Return the errors of all filters in a span, from one pass over the rows.
 
-        ``last`` is the last stop of each method for which the span was made.
+        They are those of every target, or their mean. ``last`` is the last stop of each method for
+        which the span was made.
         """
         rows = self.rows
         n_targets = rows.data.n_targets
         width = span.weights.shape[1] + 2
         shape = n_targets, rows.data.n_rows, width
         kept = empty(rows.data.y, shape) if self._has_room(width) else None
-        products = empty(rows.data.y, (n_targets, width, width))
+        products = empty(rows.data.y, (n_targets if per_target else 1, width, width))
         products[:] = 0
+        # targets whose mean is taken are measured in one unit
+        unit = rows.unit if per_target else rows.unit.max(keepdims=True)
+        share = like(products, rows.unit / unit / (1 if per_target else np.sqrt(n_targets)))
         for part in self._parts(Ridges(rows.eigenvalues, span.contour.penalties, span.weights), 0):
             columns = part.columns
             if kept is not None:
                 kept[part.targets, part.rows] = columns
             if not rows.has_one_scale:
                 columns = columns * (part.weight**0.5)[:, None]
-            products[part.targets] += columns.swapaxes(1, 2) @ columns
-        squares = rows.unit[:, None, None] ** 2
+            if per_target:
+                products[part.targets] += columns.swapaxes(1, 2) @ columns
+            else:
+                columns = (columns * share[part.targets, None, None]).reshape(-1, width)
+                products[0] += columns.T @ columns
+        squares = unit[:, None, None] ** 2
         if rows.has_one_scale:
             squares = squares * rows.weights[0]
         found = Look(rows, span, last, squares * on_host(products), kept)
@@ -219,8 +227,8 @@ class LeftOut:
 class Look:
     """Mean squares of the left-out residuals of basis filters and of their mixtures.
 
-    ``products`` are the M of every target. ``columns`` are the residuals themselves, in the unit of
-    each target, if there is room for them.
+    ``products`` are the M of every target, or their mean. ``columns`` are the residuals themselves,
+    in the unit of each target, if there is room for them.
     """
 
     rows: Rows
@@ -228,12 +236,6 @@ class Look:
     last: dict[Filter, float]
     products: Array
     columns: Array | None
-
-    def pooled(self) -> Look:
-        """Return the look at the mean over targets."""
-        if len(self.products) == 1:
-            return self
-        return replace(self, products=self.products.mean(axis=0, keepdims=True), columns=None)
 
     def errors(self, coordinates: Array) -> Array:
         """Return mean squares at stops with these coordinates, (n_stops, n_targets)."""

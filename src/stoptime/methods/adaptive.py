@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from stoptime.methods.base import Checks, Method
-from stoptime.methods.recurrence import MOST_ITERATIONS, Places, at_stops
+from stoptime.methods.recurrence import MOST_ITERATIONS, Indices, at_stops
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
@@ -105,7 +105,7 @@ class Adaptive(Method):
                 row[block] = np.einsum("pr,pqr->q", weights, slope)
         return traces[which]
 
-    def _numbers(self, stops: Floats) -> tuple[Places, Places]:
+    def _numbers(self, stops: Floats) -> tuple[Indices, Indices]:
         """Return the distinct stops, ascending, and the place of each stop among them."""
         last = float(np.max(stops, initial=0))
         if last > MOST_ITERATIONS:

@@ -31,7 +31,7 @@ from stoptime.methods.recurrence import (
     Recurrence,
     Update,
 )
-from stoptime.methods.schedules import Schedule, at, scheduled
+from stoptime.methods.schedules import Schedule, at, largest_value, scheduled
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import fraction_below_one, positive_number
 
@@ -111,7 +111,7 @@ class Nesterov(Recurrence):
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), with η → 1 if it grows."""
-        eta = 1.0 if self.momentum is None else _largest(self.momentum)
+        eta = 1.0 if self.momentum is None else largest_value(self.momentum)
         return (2 + 2 * eta) / (1 + 2 * eta)
 
     @property
@@ -136,15 +136,11 @@ class Nesterov(Recurrence):
         return _flow_of_momentum(self, self.momentum)
 
 
-def _largest(value: float | Schedule) -> float:
-    return value.largest if isinstance(value, Schedule) else value
-
-
 def _flow_of_momentum(method: Recurrence, momentum: float | Schedule) -> Filter:
     """Return heavy-ball flow with damping (1 - η)/(2√ε); without momentum, gradient flow."""
     if not method.has_momentum:
         return GradientFlow()
-    return HeavyBallFlow(damping=(1 - _largest(momentum)) / (2 * method.pace))
+    return HeavyBallFlow(damping=(1 - largest_value(momentum)) / (2 * method.pace))
 
 
 def _fastest_momentum(method: HeavyBall, s: Array) -> float:
@@ -191,7 +187,7 @@ class HeavyBall(Recurrence):
     @property
     def eta(self) -> float:
         """The momentum as a number; the largest one of a schedule."""
-        return _largest(concrete("momentum", self.momentum))
+        return largest_value(concrete("momentum", self.momentum))
 
     @property
     def limit(self) -> float:

@@ -21,12 +21,12 @@ from stoptime.methods.base import (
     once_tuned,
     unless,
 )
-from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, scheduled
+from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, largest_value, scheduled
 from stoptime.methods.special import piecewise
 from stoptime.support.arrays import TINY, Array, slices
 from stoptime.support.checks import iteration_numbers, positive_number
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
@@ -102,7 +102,7 @@ def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
         yield value
 
 
-def filtered(run: Run, s: Array, stops: Places, start: float) -> Array:
+def filtered(run: Run, s: Array, stops: Indices, start: float) -> Array:
     """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
     shape = np.broadcast_shapes(s.shape, stops.shape)
     if 0 in shape:
@@ -176,8 +176,7 @@ class Iteration(Filter):
     @property
     def epsilon(self) -> float:
         """The step as a number; the largest one of a schedule."""
-        step = concrete("step", self.step)
-        return step.largest if isinstance(step, Schedule) else float(step)
+        return largest_value(concrete("step", self.step))
 
     @property
     def horizon(self) -> float:
@@ -343,15 +342,17 @@ class Recurrence(Iteration):
     @property
     def pace(self) -> float:
         """The time of the flow that one iteration takes: √ε with momentum, and ε without."""
-        mean = self.step.mean if isinstance(self.step, Schedule) else self.epsilon
-        return float(np.sqrt(mean)) if self.has_momentum else mean
+        return float(self._mean_step ** (1 / self.time_power))
+
+    @property
+    def _mean_step(self) -> float:
+        return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
 
     @once_tuned
     def largest_gain(self, stop: Array) -> Array:
         """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
         # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step
-        mean = self.step.mean if isinstance(self.step, Schedule) else self.epsilon
-        return (self.pace * stop) ** self.time_power * (self.epsilon / mean)
+        return (self.pace * stop) ** self.time_power * (self.epsilon / self._mean_step)
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""

@@ -319,6 +319,11 @@ def at(value: float | Schedule, k: int) -> float:
     return value(k) if isinstance(value, Schedule) else value
 
 
+def largest_value(value: float | Schedule) -> float:
+    """Return the largest value of a schedule; a number is the same at all iterations."""
+    return value.largest if isinstance(value, Schedule) else float(value)
+
+
 SCHEDULES: dict[str, type[Schedule]] = {
     cls.__name__: cls for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
 }

@@ -239,7 +239,7 @@ class Data(ABC):
             found.append((fit._replace(columns=test.columns), rows))
         return found
 
-    def test(self, X: Any, y: ArrayLike) -> TestSet:
+    def test(self, X: Any, y: Any) -> TestSet:
         """Return new rows as a test set, after checking their columns."""
         there = None if self.rows is None else self.rows.y
         X = rows_in_memory(X, there, dtype=np.float64, name="X_val")
@@ -248,7 +248,15 @@ class Data(ABC):
         else:
             y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y_val")
         targets = () if self.single_target else (self.n_targets,)
-        return checked_test(X, y, (self.shape[1], *targets))
+        columns = (self.shape[1], *targets)
+        check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
+        if (X.shape[1], *y.shape[1:]) != columns:
+            wanted = f"{columns[1]} targets" if targets else "a vector y"
+            raise ValueError(
+                f"The validation set has shapes {tuple(X.shape)} and {tuple(y.shape)}, which do "
+                f"not fit the training data of {columns[0]} features and {wanted}."
+            )
+        return RowsToTest(X, y.reshape(y.shape[0], -1), np.ones(y.shape[0]))
 
 
 def afresh(data: Data) -> Data:
@@ -341,15 +349,3 @@ class RowsToTest:
             fit = predict(stops[part])
             errors = as_float64(fit.reshape(fit.shape[0], *self.y.shape))
             yield part, errors - self.y
-
-
-def checked_test(X: Any, y: Any, columns: tuple[int, ...]) -> RowsToTest:
-    """Return a test set, and raise a ValueError if its columns are not those that were fitted."""
-    check_consistent_length(np.empty((X.shape[0], 0)), np.empty((y.shape[0], 0)))
-    if (X.shape[1], *y.shape[1:]) != columns:
-        targets = f"{columns[1]} targets" if len(columns) > 1 else "a vector y"
-        raise ValueError(
-            f"The validation set has shapes {tuple(X.shape)} and {tuple(y.shape)}, which do not "
-            f"fit the training data of {columns[0]} features and {targets}."
-        )
-    return RowsToTest(X, y.reshape(y.shape[0], -1), np.ones(y.shape[0]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import SAFETY, Rounding, check_scale, is_constant, unresolved
+from stoptime.spectrum.accuracy import EXACT, SAFETY, Rounding, check_scale, is_constant, unresolved
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.moments import NEAR, Statistics, diagonal
 from stoptime.spectrum.rows import BLOCK_NUMBERS, Rows, Sample
@@ -147,17 +147,22 @@ class Tall(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is found by the checks
-def by_features(sample: Sample, moments: Statistics) -> Spectrum:
-    """Diagonalise XᵀX."""
+def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Spectrum:
+    """Diagonalise XᵀX; the X of the solver "kernel" are features of landmarks."""
     tall = Tall.of(moments, sample.fit_intercept)
     m = tall.moments
     s, vectors = tall.eigenpairs()
-    first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
+    if solver == "kernel":
+        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
+        first = _rank_cut(s, sample.rounding)
+    else:
+        first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
     response = on_host(vectors.T @ m.cross)
-    accuracy = _of_products(sample, s, first, response, tall.powers)
+    known = solver == "kernel"
+    accuracy = EXACT if known else _of_products(sample, s, first, response, tall.powers)
     factors = s[first:], vectors[:, first:], response[first:]
     means = m.feature_mean, m.target_mean
-    return assembled(sample, factors, means, on_host(m.target_power), "gram", accuracy)
+    return assembled(sample, factors, means, on_host(m.target_power), solver, accuracy)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -17,7 +17,6 @@ from stoptime.spectrum.rows import (
     Sample,
     SlicedRows,
     SparseRows,
-    sample_sizes,
 )
 from stoptime.spectrum.source import Source
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
@@ -171,7 +170,4 @@ def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample
             rows = SparseRows(matrix, precision) if kind == "sparse" else OperatorRows(matrix)
         y = check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
         check_shapes(rows, y)
-    shares, n, count = sample_sizes(sample_weight, rows.shape[0])
-    shares = None if shares is None else like(y, shares)
-    columns = y.reshape(y.shape[0], -1)
-    return Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
+    return Sample.of(rows, y, sample_weight, fit_intercept)

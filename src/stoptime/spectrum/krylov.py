@@ -33,7 +33,7 @@ from stoptime.spectrum.data import (
 )
 from stoptime.spectrum.factorise import CentredOperator, assembled
 from stoptime.spectrum.row_data import RowData, SampleData, Splits
-from stoptime.spectrum.rows import ArrayRows, Sample, sample_sizes
+from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
 from stoptime.support.progress import Ticker, progress_shown
@@ -473,10 +473,9 @@ class KrylovData(SampleData):
         weights = np.bincount(train, minlength=sample.n_rows).astype(np.float64)
         if sample.row_weights is not None:
             weights *= sample.row_weights
-        shares, n, count = sample_sizes(weights, sample.n_rows)
         X = copy(sample.X)
         X.products = 0
-        part = replace(sample, X=X, uneven_shares=shares, n_samples=n, n_observations=count)
+        part = replace(sample, X=X).weighted(weights)
         everywhere = np.zeros(sample.n_rows)
         np.add.at(everywhere, test, self._weights_of_tests(test))
         return KrylovData(part, self.options), RowsToTest(X.matrix(), sample.y, everywhere)

@@ -16,17 +16,17 @@ from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.utils import assert_all_finite
 
-from stoptime.spectrum.accuracy import EXACT
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import RowsToTest, Want, checked_test
-from stoptime.spectrum.factorise import Tall, advising, assembled
+from stoptime.spectrum.data import Want
+from stoptime.spectrum.factorise import advising, by_features
+from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.moments import moments
 from stoptime.spectrum.row_data import SampleData
-from stoptime.spectrum.rows import Index, Rows, Sample, sample_sizes
+from stoptime.spectrum.rows import Index, Rows, Sample
 from stoptime.spectrum.source import Block, Source
 from stoptime.spectrum.sources import Chunks, DaskRows, dask_rows
 from stoptime.spectrum.streams import StreamData
@@ -37,7 +37,6 @@ from stoptime.support.arrays import (
     is_device_array,
     like,
     numbers_on_device,
-    on_host,
     slices,
 )
 
@@ -157,7 +156,7 @@ class LandmarkRows(Rows):
 
 
 @dataclass(frozen=True)
-class LandmarkData(SampleData):
+class LandmarkData(KernelData):
     """A sample with features by landmarks in the place of X.
 
     Two passes, one for the second moments of the features and one that rotates them, give exact
@@ -165,27 +164,16 @@ class LandmarkData(SampleData):
     one of them.
     """
 
-    sample: Sample
-    # returns the features of new rows
-    values: Callable[[Any], Any]
-
     @classmethod
-    def of_rows(
-        cls,
-        rows: LandmarkRows,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        fit_intercept: bool,
-        values: Callable[[Any], Any],
+    def of(  # type: ignore[override]
+        cls, rows: LandmarkRows, y: Any, sample_weight: Any, fit_intercept: bool, values: Any
     ) -> LandmarkData:
         """Return data of a checked response, which is put where the features are."""
         if not is_device_array(y):
             y = like(rows.features.landmarks, np.asarray(y, np.float64))
-        shares, n, count = sample_sizes(sample_weight, y.shape[0])
-        shares = None if shares is None else like(y, shares)
-        columns = as_float64(y).reshape(y.shape[0], -1)
-        sample = Sample(rows, columns, shares, n, count, fit_intercept, y.ndim == 1)
-        return cls(sample, values)
+        return cls(Sample.of(rows, as_float64(y), sample_weight, fit_intercept), values)
+
+    _fold = SampleData._fold  # the same landmarks serve all folds
 
     def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
         """Return some of the rows."""
@@ -198,32 +186,13 @@ class LandmarkData(SampleData):
         rows = cast("LandmarkRows", self.sample.X)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
 
-    def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
-        """Return the spectrum, which is always complete."""
-        return self._spectrum
-
     @cached_property
     def _spectrum(self) -> Spectrum:
         """The second moments of the features, diagonalised."""
         sample = self.sample
         weights = sample.row_weights
         found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
-        tall = Tall.of(found, sample.fit_intercept)
-        m = tall.moments
-        s, vectors = tall.eigenpairs()
-        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
-        first = int(np.searchsorted(s, sample.rounding * s[-1], side="right"))
-        response = np.asarray(on_host(vectors[:, first:].T @ m.cross))
-        factors = s[first:], vectors[:, first:], response
-        means = m.feature_mean, m.target_mean
-        return assembled(sample, factors, means, on_host(m.target_power), "kernel", EXACT)
-
-    def test(self, X: Any, y: ArrayLike) -> RowsToTest:
-        """Return the features of new rows as a test set."""
-        sample = self.sample
-        targets = () if sample.single_target else (sample.n_targets,)
-        y = y if is_device_array(y) else like(sample.y, np.asarray(y, np.float64))
-        return checked_test(self.values(X), y, (sample.n_features, *targets))
+        return by_features(sample, found, "kernel")
 
 
 @dataclass(frozen=True)

@@ -346,6 +346,19 @@ class Sample:
     fit_intercept: bool
     single_target: bool
 
+    @classmethod
+    def of(cls, X: Rows, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
+        """Return rows with a response that was checked and is where they are, and weights."""
+        n = float(X.shape[0])
+        columns = y.reshape(y.shape[0], -1)
+        return cls(X, columns, None, n, n, fit_intercept, y.ndim == 1).weighted(sample_weight)
+
+    def weighted(self, sample_weight: Any) -> Sample:
+        """Return the same rows with other weights, after a check of them."""
+        shares, n, count = sample_sizes(sample_weight, self.n_rows)
+        shares = None if shares is None else like(self.y, shares)
+        return replace(self, uneven_shares=shares, n_samples=n, n_observations=count)
+
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
@@ -447,17 +460,9 @@ class Sample:
 
     def take(self, rows: NDArray[np.intp]) -> Sample:
         """Return some of the rows."""
-        index = like(self.y, rows)
         weights = None if self.row_weights is None else self.row_weights[rows]
-        shares, n, count = sample_sizes(weights, len(rows))
-        return replace(
-            self,
-            X=self.X.take(rows),
-            y=self.y[index],
-            uneven_shares=None if shares is None else like(self.y, shares),
-            n_samples=n,
-            n_observations=count,
-        )
+        some = replace(self, X=self.X.take(rows), y=self.y[like(self.y, rows)])
+        return some.weighted(weights)
 
 
 def checked_weights(sample_weight: Any, n: int) -> Array:

@@ -107,14 +107,14 @@ class LeaveOneOut(CurveRule):
         for whole in (False, True):
             some = [one for one in curves if one.problem.tuned.whole_stops == whole]
             if some:
-                stops, errors = _lowest_of(some, per_target=per_target, whole=whole)
+                stops, errors = _lowest_of(some, whole=whole)
                 found |= dict(zip(map(id, some), zip(stops, errors, strict=True), strict=True))
         choices = []
         for one in curves:
             stop, error = found[id(one)]
             errors = one.errors
             if not per_target:
-                stop, error, errors = float(stop[0]), float(error[0]), errors.mean(axis=1)
+                stop, error, errors = float(stop[0]), float(error[0]), errors[:, 0]
             message = self._reason(len(one.stops), stop)
             choice = Choice(stop, error, ErrorCurve(one.stops, errors), None, message)
             choices.append((one.problem, choice))
@@ -168,10 +168,13 @@ class _Stage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Curve:
-    """Left-out errors of a tuned method on a grid, (n_stops, n_targets), and at stops between."""
+    """Left-out errors of a tuned method on a grid, and at stops between.
 
+    The errors, (n_stops, n_columns), are those of every target, or one column with their mean.
+    """
+
+    search: _Search
     problem: Problem
-    left_out: LeftOut
     stops: Array
     errors: Array
     stages: list[_Stage]
@@ -185,66 +188,43 @@ class _Curve:
         if EXACT_FIT * power < errors[-1] < IMPROVED * errors[:-1].min(initial=np.inf):
             last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
-    def heights(self, *, per_target: bool) -> Any:
-        """Return errors as a function of stops, (n_points, n_brackets), and of their targets."""
-        stages = [
-            _Stage(last, look if per_target or look is None else look.pooled())
-            for last, look in self.stages
-        ]
-
-        def found(stops: Array, owner: NDArray[np.intp]) -> Floats:
-            out = np.full(stops.shape, np.inf)
-            first = 0.0
-            for last, look in stages:
-                mine = (stops > first) & (stops <= last)
-                if mine.any() and look is not None:
-                    out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
-                elif mine.any():
-                    distinct, place = np.unique(stops, return_inverse=True)
-                    errors = _errors(self.left_out, self.problem, distinct)
-                    own = _columns(errors, per_target=per_target)
-                    out = np.where(mine, own[place.reshape(stops.shape), owner], out)
-                first = last
-            return out
-
-        return found
+    def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
+        """Return errors at stops, (n_points, n_brackets), each of the column of its bracket."""
+        out = np.full(stops.shape, np.inf)
+        first = 0.0
+        for last, look in self.stages:
+            mine = (stops > first) & (stops <= last)
+            if mine.any() and look is not None:
+                out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
+            elif mine.any():
+                distinct, place = np.unique(stops, return_inverse=True)
+                own = self.search.errors(self.problem, distinct)
+                out = np.where(mine, own[place.reshape(stops.shape), owner], out)
+            first = last
+        return out
 
 
-def _columns(errors: Floats, *, per_target: bool) -> Floats:
-    """Return the errors to minimise: those of every target, or their mean."""
-    alone = per_target or errors.shape[1] == 1
-    return errors if alone else errors.mean(axis=1, keepdims=True)
-
-
-def _lowest_of(curves: list[_Curve], *, per_target: bool, whole: bool) -> tuple[Array, Floats]:
+def _lowest_of(curves: list[_Curve], *, whole: bool) -> tuple[Array, Floats]:
     """Return stops and errors where curves are least, (n_curves, n_columns)."""
-    columns = [_columns(one.errors, per_target=per_target) for one in curves]
-    count = columns[0].shape[1]
-    shape = max(map(len, columns)), count * len(curves)
+    count = curves[0].errors.shape[1]
+    shape = max(len(one.stops) for one in curves), count * len(curves)
     stops = np.full(shape, np.inf)
     errors = np.full(shape, np.inf)
-    functions = [one.heights(per_target=per_target) for one in curves]
-    for place, (one, own) in enumerate(zip(curves, columns, strict=True)):
+    for place, one in enumerate(curves):
         mine = slice(place * count, (place + 1) * count)
-        stops[: len(own), mine] = one.stops[:, None]
-        errors[: len(own), mine] = own
+        stops[: len(one.stops), mine] = one.stops[:, None]
+        errors[: len(one.stops), mine] = one.errors
 
     def heights(points: Array, owner: NDArray[np.intp]) -> Array:
         out = np.empty(points.shape)
-        for place, function in enumerate(functions):
+        for place, one in enumerate(curves):
             mine = owner // count == place
             if mine.any():
-                out[:, mine] = function(points[:, mine], owner[mine] % count)
+                out[:, mine] = one.heights(points[:, mine], owner[mine] % count)
         return out
 
     stop, error = lowest_between(heights, stops, errors, whole=whole)
     return stop.reshape(-1, count), error.reshape(-1, count)
-
-
-def _errors(left_out: LeftOut, problem: Problem, stops: Array) -> Array:
-    """Return left-out errors at these stops, (n_stops, n_targets), by a pass over the rows."""
-    found = left_out.errors(problem.filter, stops, standard_errors=False)
-    return np.asarray(found.errors, np.float64).reshape(len(stops), -1)
 
 
 class _Family(NamedTuple):
@@ -316,7 +296,7 @@ class _Search:
         phase = phases(problem, grid)
         reach = 32.0 if in_stages else np.inf
         stages: list[_Stage] = []
-        errors = np.empty((0, left_out.rows.data.n_targets))
+        errors = np.empty((0, left_out.rows.data.n_targets if self.per_target else 1))
         while len(errors) < len(grid):
             # each stage begins at the last stop of the one before, so that no bracket is cut
             start = max(len(errors) - 1, 0)
@@ -328,12 +308,12 @@ class _Search:
             if contour is not None:
                 dense = np.union1d(own, _between(method, own, phase[start:count]))
                 span = Span.of(contour, values_at(contour, method, dense, scale))
-                look = left_out.look(span, {method: float(own[-1])})
+                last = {method: float(own[-1])}
+                look = left_out.look(span, last, per_target=self.per_target)
             stages.append(_Stage(float(own[-1]), look))
-            found = _errors(left_out, problem, own) if look is None else look.errors_at(method, own)
+            found = self.errors(problem, own) if look is None else look.errors_at(method, own)
             found = found[len(errors) - start :]
-            least = self._columns(errors).min(axis=0, initial=np.inf)
-            better = self._columns(found).min(axis=0) <= IMPROVED * least
+            better = found.min(axis=0) <= IMPROVED * errors.min(axis=0, initial=np.inf)
             errors = np.concatenate([errors, found])
             if not better.any() and float(method.gain(0.0, own[-1])) > latest:
                 break
@@ -342,9 +322,9 @@ class _Search:
         # the two ends are known to every look
         ends = np.array([0.0, np.inf])
         look = stages[0].look
-        limits = _errors(left_out, problem, ends) if look is None else look.errors_at(method, ends)
+        limits = self.errors(problem, ends) if look is None else look.errors_at(method, ends)
         errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
-        return _Curve(problem, left_out, stops, errors, stages)
+        return _Curve(self, problem, stops, errors, stages)
 
     def _left_out(self, problem: Problem) -> LeftOut:
         """Return the residuals of every target, or of fewer that have the same mean square."""
@@ -368,7 +348,8 @@ class _Search:
             for one, own in zip(methods, family.stops, strict=True)
         ]
         last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-        look = left_out.look(family.span.scaled(left_out.largest), last)
+        span = family.span.scaled(left_out.largest)
+        look = left_out.look(span, last, per_target=self.per_target)
         found = []
         for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
             count = max(_trusted(problem, stops), 1)
@@ -376,21 +357,28 @@ class _Search:
             errors = look.errors(
                 with_ends(own[:, :count], grid, between_ends(problem.filter, grid))
             )
-            found.append(_Curve(problem, left_out, grid, errors, [_Stage(np.inf, look)]))
+            found.append(_Curve(self, problem, grid, errors, [_Stage(np.inf, look)]))
         return found
 
+    def errors(self, problem: Problem, stops: Array) -> Floats:
+        """Return left-out errors at these stops, (n_stops, n_columns), by a pass over the rows."""
+        left_out = self._left_out(problem)
+        found = left_out.errors(problem.filter, stops, standard_errors=False).errors
+        return self._columns(found.reshape(len(stops), -1))
+
     def _columns(self, errors: Floats) -> Floats:
-        return _columns(errors, per_target=self.per_target)
+        """Return the errors to minimise: those of every target, or their mean."""
+        return errors if self.per_target else errors.mean(axis=1, keepdims=True)
 
     def _latest_good_gain(self, problem: Problem) -> float:
         """Return the largest gain at which ridge is within 2 % of its least error."""
         curve = self._together([replace(problem, method=Ridge())], 1.0)[0]
-        errors = self._columns(curve.errors)
+        errors = curve.errors
         return float(curve.stops[(errors <= 1.02 * errors.min(axis=0)).any(axis=1)][-1])
 
     def best(self, curves: list[_Curve]) -> _Curve:
         """Return the curve with the least error."""
-        return min(curves, key=lambda one: _columns(one.errors, per_target=False).min())
+        return min(curves, key=lambda one: one.errors.mean(axis=1).min())
 
     def is_best_at_the_end(self, curves: list[_Curve]) -> bool:
         """Tell whether the best method has its least error at its end, and may have a better stop.
@@ -400,7 +388,7 @@ class _Search:
         rounding has no better stop.
         """
         best = self.best(curves)
-        errors = self._columns(best.errors)
+        errors = best.errors
         last = np.flatnonzero(np.isfinite(best.stops))[-1]
         at_end = np.argmin(errors, axis=0) >= last
         if not at_end.any():

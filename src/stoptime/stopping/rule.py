@@ -244,7 +244,7 @@ class CurveRule(Rule):
 
     def _reason(self, tried: int, stop: float | Floats) -> str:
         """Return why a stop was chosen among as many as were tried."""
-        message = f"least {self.name} {self.measure} at {tried} stops"
+        message = f"least {self.name} {self.measure} of {tried} stops"
         if np.isinf(stop).all():
             message += ", the error of least squares: stopping gains nothing"
         return message

@@ -136,7 +136,7 @@ class BestScore(Rule):
         if np.isnan(errors).any():
             raise ValueError(f"The {self._word} is NaN at some stops: choose another scorer.")
         at = np.argmin(errors.reshape(len(grid), -1), axis=0)
-        message = f"best {self._word} at {len(grid)} stops"
+        message = f"best {self._word} of {len(grid)} stops"
         return choice_at(at, ErrorCurve(grid, errors), message, per_target=per_target)
 
     @property

@@ -121,6 +121,10 @@ def has_decimals(series: Any) -> bool:
 
 def decimal_sign(series: Any) -> str:
     """Return "," or "." if the text of a column can be read with this decimal sign alone."""
+    kinds = pandas().api.types
+    if kinds.is_numeric_dtype(series):
+        # decimals that pandas has read had a point
+        return "." if kinds.is_float_dtype(series) and (series.dropna() % 1 != 0).any() else ""
     # a thousand different values tell it as well as all
     texts = [one for one in dict.fromkeys(words(series[:10_000])) if one][:1000]
     point, comma = (len(_numbers(texts, sign)[0]) for sign in ".,")

@@ -1,1 +1,1 @@
-"""Exact risk, calibration against ridge, limits and plans."""
+"""Exact risk, calibration against ridge, limits and random batches."""

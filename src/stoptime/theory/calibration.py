@@ -81,7 +81,7 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
         _check_bounded(method, high)
 
     def worst(stops: Array) -> Array:
-        x = search.worst_places(method, stops, low, high)
+        x = search.peak_grid(method, stops, low, high)
         return np.asarray(ratio(method, x, stops).max(axis=0))
 
     if isinstance(method, SpectralCutoff):
@@ -132,14 +132,21 @@ def guarantee(
     time = float(times)
     if run is not found and run.universal_guarantee:
         low, high = 0.0, np.inf
-    inflation = np.inf
-    if high < np.inf or found.universal_guarantee:
-        inflation = search.highest_peak(run, search.risk_ratio, time, low, high)
-    error = search.highest_peak(run, search.distance_ratio, time, low, high)
+    x = search.peak_grid(run, time, low, high)
+    gain = run.gain(x, time)
+    # the largest ratios may lie between the eigenvalues of the grid; those of cut-off are all
+    for _ in range(0 if isinstance(run, SpectralCutoff) else 2):
+        distance = (gain * (1 + x) - 1) ** 2
+        x, gain = search.closer_to_peaks(run, time, x, gain, [1 + x * distance, distance])
+    distance = (gain * (1 + x) - 1) ** 2
+    error = float(distance.max(initial=0))
+    inflation = float((1 + x * distance).max(initial=1))
+    if np.isinf(high) and not run.universal_guarantee:
+        inflation = np.inf
     if isinstance(found, Iteration) and run is not found and not run.universal_guarantee:
         # where no bound holds for every phase, leaving the phase of the flow matters
-        risk, distance = search.out_of_phase(found, stop, low, high)
-        return Calibration(stop, max(inflation, risk), max(error, distance))
+        risk, apart = search.out_of_phase(found, stop, low, high)
+        return Calibration(stop, max(inflation, risk), max(error, apart))
     return Calibration(stop, inflation, error)
 
 
@@ -302,7 +309,7 @@ def _ratio(kind: Kind) -> search.Ratio:
 def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: float) -> float:
     """Return the penalty from whose ridge this stop is least far, over all eigenvalues."""
     # the filter depends on the stop alone, so that one evaluation serves all penalties
-    s = search.worst_places(method, stop, low, high)
+    s = search.peak_grid(method, stop, low, high)
     gain = method.gain(s, stop)
     logs = np.log(np.geomspace(1e-3, 1e3, 80) / search.gain_at(method, stop))
 
@@ -314,15 +321,11 @@ def _best_penalty(method: Filter, stop: float, kind: Kind, low: float, high: flo
     def worst(log_penalty: Array) -> Array:
         return np.asarray(ratios(log_penalty).max(axis=-1))
 
-    place = search.lowest(worst, logs, 1, 12)[0]
-    # The worst eigenvalue may lie between those of the grid: each round looks up to a hundred times
-    # closer. Every round of an iteration repeats its run, so that it has one only.
+    best = search.lowest(worst, logs, 1, 12)[0]
+    # The worst eigenvalue may lie between those of the grid. Every round of an iteration repeats
+    # its run, so that it has one only.
     runs_steps = isinstance(method, Iteration) and method.runs_steps
     for _ in range(1 if runs_steps else 2):
-        closer = search.around_peaks(s, ratios(place))
-        s = np.append(s, closer)
-        order = np.argsort(s)
-        s = s[order]
-        gain = np.append(gain, method.gain(closer, stop))[order]
-        place = search.lowest(worst, place + np.linspace(-0.2, 0.2, 5), 1, 12)[0]
-    return float(np.exp(place))
+        s, gain = search.closer_to_peaks(method, stop, s, gain, [ratios(best)])
+        best = search.lowest(worst, best + np.linspace(-0.2, 0.2, 5), 1, 12)[0]
+    return float(np.exp(best))

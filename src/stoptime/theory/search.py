@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from stoptime.methods.base import Filter
 from stoptime.methods.cutoff import SpectralCutoff
-from stoptime.methods.recurrence import Iteration, Places
+from stoptime.methods.recurrence import Iteration
 from stoptime.support.arrays import EPS, Array
 
 Curve = Callable[[Array], Array]
@@ -68,13 +67,13 @@ def lowest(
     return point, least
 
 
-def closer_stops(stops: NDArray[np.floating[Any]], places: Places, most: int = 64) -> Array:
-    """Return at most ``most`` whole numbers around each of some indices of a sorted grid."""
-    finite = stops[np.isfinite(stops)].astype(np.float64)
+def _whole_numbers_around(points: Array, places: Array) -> Array:
+    """Return at most 64 more whole numbers around each of some indices of a sorted grid."""
+    finite = points[np.isfinite(points)]
     found = np.empty(0)
-    for place in np.unique(places[places < len(finite)]):
-        low, high = finite[[max(place - 1, 0), min(place + 1, len(finite) - 1)]]
-        around = np.linspace(low, high, int(min(high - low, most)) + 1)
+    for index in np.unique(places[places < len(finite)]):
+        low, high = finite[[max(index - 1, 0), min(index + 1, len(finite) - 1)]]
+        around = np.linspace(low, high, int(min(high - low, 64)) + 1)
         found = np.append(found, np.round(around))
     return np.setdiff1d(found, finite)
 
@@ -96,7 +95,7 @@ def lowest_whole(
         heights = np.append(heights, curve(closer))[order]
         inner = dips(heights)
         deepest = inner[np.argsort(heights[inner])[:most_dips]]
-        closer = closer_stops(points, np.append(deepest, np.argmin(heights)))
+        closer = _whole_numbers_around(points, np.append(deepest, np.argmin(heights)))
     best = int(np.argmin(heights))
     return float(points[best]), float(heights[best])
 
@@ -115,10 +114,9 @@ def distance_ratio(method: Filter, x: Array, stop: ArrayLike) -> Array:
 def stop_with_gain(method: Filter, gain: float = 1.0) -> float:
     """Return the t with φ(0, t) = gain; for an iteration that of its flow, not rounded.
 
-    Where φ(0, t) = 0, as for a steep edge, it is the t at which the largest gain has this value.
-
-    A method that never has this gain, because of decay or the end of a schedule, is stopped where
-    it changes no more.
+    Where φ(0, t) = 0, as for a steep edge, it is the t at which the largest gain has this value. A
+    method that never has this gain, because of decay or the end of a schedule, is stopped where it
+    changes no more.
     """
     if isinstance(method, Iteration):
         if method.follows_flow:
@@ -153,18 +151,7 @@ def affordable(method: Filter, stops: ArrayLike) -> tuple[Filter, Array]:
     return method, t
 
 
-def highest_peak(method: Filter, ratio: Ratio, stop: float, low: float, high: float) -> float:
-    """Return the largest ratio for x in [low, high], also between points of a grid."""
-    if low == high:
-        return float(ratio(method, np.array(low), stop))
-    x = worst_places(method, stop, low, high)
-    if isinstance(method, SpectralCutoff):
-        return float(ratio(method, x, stop).max(initial=1.0 if ratio is risk_ratio else 0.0))
-    # the grid is so fine that a peak gains less than one percent between its points
-    return -lowest(lambda x: -ratio(method, x, stop), x, margin=0.01)[1]
-
-
-def worst_places(method: Filter, stops: float | Array, low: float, high: float) -> Array:
+def peak_grid(method: Filter, stops: float | Array, low: float, high: float) -> Array:
     """Return a grid of x in [low, high] that shows all peaks, along an axis before the stops."""
     columns = (-1,) + (1,) * np.ndim(stops)
     if isinstance(method, SpectralCutoff):
@@ -203,8 +190,17 @@ def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tup
     return float(risk.max()), float(distance.max())
 
 
-def around_peaks(x: Array, heights: Array) -> Array:
-    """Return points between those around each of the highest peaks of a curve."""
+def closer_to_peaks(
+    method: Filter, stop: float, x: Array, gain: Array, curves: list[Array]
+) -> tuple[Array, Array]:
+    """Return a grid that is up to a hundred times finer next to peaks of curves, and its gains."""
+    closer = np.concatenate([_around_peaks(x, heights) for heights in curves])
+    points = np.append(x, closer)
+    order = np.argsort(points)
+    return points[order], np.append(gain, method.gain(closer, stop))[order]
+
+
+def _around_peaks(x: Array, heights: Array) -> Array:
     peaks = dips(-heights)
     peaks = peaks[heights[peaks] >= 0.99 * heights.max()][:MOST_PEAKS]
     # two thousand points around all peaks together, at most a tenth of them around one
