@@ -18,7 +18,7 @@ import stoptime as st
 from benchmarks.page import PAGES, on
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
-from stoptime.logistic.steps import Steps, with_step
+from stoptime.logistic.steps import Steps
 
 ROWS, COLUMNS, NEW, DRAWS = 300, 100, 5000, 20
 SETTINGS = {  # powers by which variances and squared coefficients fall, and the size of the logits
@@ -71,7 +71,7 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
     if finer:
         # as the estimator does where the first step is the best: a third of the time
         step = 1 / rows.curvature() / 3**method.time_power
-        method = with_step(method, step)
+        method = method.with_step(step)
     tuned = search(rows, method, 0).method
     walk = Steps(tuned, rows.start(at_priors=False))
     found = [walk.value[-1, :, :-1]]
