@@ -4,11 +4,12 @@
     python -m benchmarks.kernel_study --from tables.gz --jobs 16 --minutes 60 --out study.jsonl
     python -m benchmarks.kernel_study --page study.jsonl      # writes the tables of docs/kernels.md
 
-Every table is cut five times into five folds. All models see the same folds, and are fitted to each
-training set with no other choice than their own: text columns become indicators and missing numbers
-medians, by the training rows; gradient boosting takes both as they are. Every fit is one line that
-is added to the file as soon as it is there; what is there is not run again. All tables are run once
-before any is run a second time, the largest first.
+Every table is cut up to five times into five folds. All models see the same folds, and are fitted
+to each training set with no other choice than their own: text columns become indicators and missing
+numbers medians, by the training rows; gradient boosting and LightGBM take both as they are. Every
+fit is one line that is added to the file as soon as it is there; what is there is not run again.
+All tables are run once before any is run a second time, the largest first. Times are those of one
+thread on a processor.
 """
 
 from __future__ import annotations
@@ -247,9 +248,13 @@ def tables_of(found: dict[str, Any], *, classes: bool) -> str:
     models = CLASSIFIERS if classes else REGRESSORS
     seen = {model for one in entries.values() for model, known in one["models"].items() if known}
     others = [name for name in models if name != BOOSTING and name in seen]
-    repeats = {len(one["models"][OURS]) for one in entries.values()}
+    counts = [len(one["models"][OURS]) for one in entries.values()] or [0]
+    least, most = min(counts), max(counts)
+    cuts = f"{most}"
+    if least < most:
+        cuts = f"{least} ({counts.count(least)} tables) to {most} ({counts.count(most)} tables)"
     lines = [
-        f"{len(entries)} tables, {'/'.join(map(str, sorted(repeats)))} × {FOLDS} folds.",
+        f"{len(entries)} tables, {cuts} × {FOLDS} folds.",
         "",
         "| table | rows | columns | " + " | ".join(others) + " | seconds |",
         "|---|--:|--:|" + "--:|" * (len(others) + 1),
