@@ -84,7 +84,7 @@ def chosen_unless_singular(seed, name, weighted=False):
 
 
 def searched(name, data, model):
-    """Return a dense grid up to the last stop of a search, which warns where it ends too early."""
+    """Return a dense grid up to the last stop of a search: infinity is no number of iterations."""
     grid = dense_grid(name, data.spectrum)
     return grid[grid <= model.stops_.max()]
 
