@@ -71,7 +71,7 @@ def risk_inflation(
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
     adaptive : bool, default=False
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
-        of at most 2000.
+        of at most 1000.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant: by default 1e-10 for flows, 1e-4
         for iterations and heavy-ball flow; if adaptive, 1e-4 for flows and 1e-3 for the others. If
