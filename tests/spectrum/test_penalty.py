@@ -140,7 +140,7 @@ def test_every_rule_works_and_standardising_is_standardising(rule):
 def test_folds_keep_the_penalty_and_fit_unshrunk_directions_anew():
     X, y, _ = data(40)
     y += 10 * X.sum(axis=1, keepdims=True)
-    options = {"penalty_matrix": st.Differences(2), "stops": [0.3, 3.0]}
+    options = {"penalty_matrix": st.Differences(2), "stops": [0.3, 3.0], "per_target": True}
     model = st.StoppedRegressorCV("ridge", cv=4, **options).fit(X, y)
     errors = np.zeros((2, 2))
     for k in range(4):

@@ -132,7 +132,8 @@ class LeftOutFits:
         if self.rows is None:
             raise ValueError(
                 "This model was pickled without its training rows, which have more than "
-                f'{MOST_PICKLED} numbers: fit it again, or use kind="jackknife".'
+                f"{MOST_PICKLED} numbers: fit it again, or ask for left_out_residuals_ before you "
+                'pickle it, which then serve intervals of kind="jackknife".'
             )
         if self.unchanged is not None:
             self.unchanged.check(self.rows.data)

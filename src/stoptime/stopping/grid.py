@@ -67,9 +67,13 @@ def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
         last = max(min(last, reach), 2 * first)
         between = _following_oscillations(method, 1 / unit, first, last)
     count = len(between)
-    wanted = size - 2 if size else int(np.clip(count, *DEFAULT_STOPS))
+    fewest, most = DEFAULT_STOPS
+    wanted = size - 2 if size else int(np.clip(count, fewest, most))
     if wanted != count:
-        places = np.linspace(0, count - 1, wanted)
+        # where hardly damped oscillations would take too many stops, the early ones are followed
+        dense = most // 2 if size is None and count > most else 0
+        late = np.linspace(dense, count - 1, wanted - dense)
+        places = np.append(np.arange(float(dense)), late)
         between = np.exp(np.interp(places, np.arange(count), np.log(between)))
     return between
 
