@@ -70,8 +70,11 @@ def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     fewest, most = DEFAULT_STOPS
     wanted = size - 2 if size else int(np.clip(count, fewest, most))
     if wanted != count:
-        # where hardly damped oscillations would take too many stops, the early ones are followed
-        dense = most // 2 if size is None and count > most else 0
+        dense = 0
+        if size is None and count > most:
+            # hardly damped oscillations would take too many stops: the early ones are followed
+            longest = LONGEST_PHASE ** (2 / method.time_power) * unit
+            dense = min(int(np.searchsorted(between, longest)), most - fewest)
         late = np.linspace(dense, count - 1, wanted - dense)
         places = np.append(np.arange(float(dense)), late)
         between = np.exp(np.interp(places, np.arange(count), np.log(between)))
