@@ -287,35 +287,27 @@ def lowest_between(
 def _smooth_zoom(
     heights: Any, stops: Array, columns: Floats, places: Places, owner: Places
 ) -> tuple[Array, Array]:
-    """Return the vertex of a parabola at each dip, in the logarithm of the stop, and its error."""
-    around = places + np.array([[-1], [0], [1]]), owner
+    """Return the lowest point near each dip: the vertex of a parabola in the logarithm."""
+    del columns  # the errors beside a dip are too far apart for a parabola
     with np.errstate(divide="ignore"):
-        logs = np.log(stops[around])
+        before, here, after = np.log(stops[places + np.array([[-1], [0], [1]]), owner])
     # zero has no logarithm: a step back as long as the step ahead
-    logs[0] = np.where(np.isfinite(logs[0]), logs[0], 2 * logs[1] - logs[2])
-    before, _, after = logs
-    guess = np.clip(_vertex(logs, np.minimum(columns[around], 1e300))[0], before, after)
-    # a second parabola, through points so close that its own error does not count
-    logs = guess + (after - before) / 16 * np.array([[-1.0], [0.0], [1.0]])
+    before = np.where(np.isfinite(before), before, 2 * here - after)
+    logs = before + np.linspace(0, 1, 9)[:, None] * (after - before)
     errors = np.minimum(heights(np.exp(logs), owner), 1e300)
-    vertex, least = _vertex(logs, errors)
-    # beside an infinite error there is no parabola
-    inside = (before <= vertex) & (vertex <= after) & (errors.max(axis=0) < 1e300)
-    lowest = errors.argmin(axis=0), np.arange(len(owner))
-    return np.exp(np.where(inside, vertex, logs[lowest])), np.where(inside, least, errors[lowest])
-
-
-def _vertex(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return where the parabola through three points is least, or the least of them, and its y."""
-    first = (y[1] - y[0]) / (x[1] - x[0])
-    second = (y[2] - y[1]) / (x[2] - x[1])
-    bend = (second - first) / (x[2] - x[0])
-    lowest = y.argmin(axis=0), np.arange(y.shape[1])
+    each = np.arange(len(owner))
+    lowest = errors.argmin(axis=0)
+    middle = np.clip(lowest, 1, len(logs) - 2)
+    low, here, high = errors[middle + np.array([[-1], [0], [1]]), each]
+    bend = low - 2 * here + high
     # on a line there is no vertex
-    bent = bend > 0
-    vertex = (x[0] + x[1] - first / np.where(bent, bend, 1.0)) / 2
-    value = y[0] + (first + bend * (vertex - x[1])) * (vertex - x[0])
-    return np.where(bent, vertex, x[lowest]), np.where(bent, value, y[lowest])
+    move = np.where(bend > 0, (low - high) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
+    vertex = logs[middle, each] + np.clip(move, -1, 1) * (logs[1] - logs[0])
+    there = heights(np.exp(vertex)[None], owner)[0]
+    # errors of sharp waves are no parabola
+    better = there < errors[lowest, each]
+    found = np.exp(np.where(better, vertex, logs[lowest, each]))
+    return found, np.where(better, there, errors[lowest, each])
 
 
 def _whole_zoom(
