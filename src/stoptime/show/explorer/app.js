@@ -162,7 +162,10 @@
   function change(update) {
     Object.assign(app.state, update);
     const onlyTime = Object.keys(update).every((key) => key === "t");
-    if (!onlyTime) changed = true;
+    if (!onlyTime) {
+      changed = true;
+      byId("table").dataset.exact = false; // from now on, not from the next frame on
+    }
     redraw();
     settleSoon();
   }
