@@ -337,7 +337,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
             # the search has them, and no side number costs as much as the fit
             if problem.left_out.has_looked or self._keeps_left_out:
                 self._left_out = problem.left_out_rows(choice)
-            self._observations = problem.left_out.rows.weights * spectrum.n_observations
+            self._shares = problem.left_out.rows.weights
         return self
 
     def predict_interval(
@@ -382,6 +382,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
             )
         sizes = sizes_of(self.left_out_residuals_)
+        observations = self._shares * self._searched.n_observations
         rows = self._matrix(X) if kind == "jackknife+" else None
         if rows is not None and rows.shape[0] * sizes.size > MOST_PREDICTIONS:
             warn_user(
@@ -393,9 +394,9 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
             rows = None
         if rows is not None:
             return jackknife_plus(  # type: ignore[no-any-return]
-                self._left_out_fits.at, rows, sizes, self._observations, confidence
+                self._left_out_fits.at, rows, sizes, observations, confidence
             )
-        return jackknife(self.predict(X), sizes, self._observations, confidence)  # type: ignore[no-any-return]
+        return jackknife(self.predict(X), sizes, observations, confidence)  # type: ignore[no-any-return]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""

@@ -32,7 +32,7 @@ from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Filter
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.rows import Sample
-from stoptime.support.arrays import Array, Floats, as_float64, empty, like, on_host
+from stoptime.support.arrays import Array, Floats, array_namespace, as_float64, empty, like, on_host
 
 MOST_KEPT_COEFFICIENTS = 2**24  # 128 MB: more of them are computed anew for every prediction
 MOST_PICKLED = 2**24  # numbers of X and of the eigenvectors: larger ones are left out of a pickle
@@ -59,7 +59,10 @@ class Fingerprint(NamedTuple):
     @classmethod
     def of(cls, data: Sample) -> Fingerprint:
         """Return the fingerprint of the rows as they are now."""
-        weights = like(data.y, np.sin(np.arange(1.0, data.n_rows + 1)))
+        xp = array_namespace(data.y)
+        # made where the data are, because a million numbers would be slow to move
+        counts = xp.arange(1, data.n_rows + 1, dtype=xp.float64, device=data.y.device)
+        weights = xp.sin(counts)
         both = data.X.fingerprint(weights), weights @ as_float64(data.y)
         return cls(*(np.asarray(on_host(one), np.float64) for one in both))
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stoptime.spectrum.accuracy import check_scale
 from stoptime.spectrum.rows import ArrayRows, Rows, checked_weights
-from stoptime.support.arrays import Floats, array_namespace, as_float64, like, on_host
+from stoptime.support.arrays import Floats, array_namespace, as_float64, constant, like, on_host
 from stoptime.support.files import load_arrays, save_arrays
 
 NEAR = 2.0  # standard deviations: a mean so close to zero costs no digits, X is multiplied as it is
@@ -249,7 +249,7 @@ def moments(X: Rows, y: Any, weights: Any = None, *, single_target: bool = False
         weights = like(y, host / (total or 1.0))
     shift, target_shift = _guessed_means(X, y, weights)
     shifted = bool(xp.any(shift != 0))
-    shares = like(y, np.full(n, 1 / (total or 1.0))) if weights is None else weights
+    shares = constant(y, n, 1 / (total or 1.0)) if weights is None else weights
     gram = None if shifted or not n else X.gram(shares)
     if gram is None:
         gram, others, target_total, power = _summed(X, y, weights, (shift, target_shift), shifted)

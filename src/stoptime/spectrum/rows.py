@@ -24,6 +24,7 @@ from stoptime.support.arrays import (
     array_namespace,
     as_dtype,
     as_float64,
+    constant,
     is_device_array,
     like,
     numbers_on_device,
@@ -419,7 +420,7 @@ class Sample:
         """Sample weights divided by their sum."""
         if self.uneven_shares is not None:
             return self.uneven_shares
-        return like(self.y, np.full(self.n_rows, 1 / self.n_rows))
+        return constant(self.y, self.n_rows, 1 / self.n_rows)
 
     @cached_property
     def row_weights(self) -> Array | None:

@@ -76,8 +76,9 @@ def numbers_on_device(values: Any) -> int:
     elif is_torch_array(values) and values.is_cuda:
         memory = import_module("torch").cuda
         # what torch holds in reserve is free as well
+        held = memory.memory_stats(values.device)
         free = memory.mem_get_info(values.device)[0]
-        free += memory.memory_reserved(values.device) - memory.memory_allocated(values.device)
+        free += held["reserved_bytes.all.current"] - held["allocated_bytes.all.current"]
     # more numbers would not keep it busier, and allocating them takes time
     return min(int(free) // 64, 2**28)
 
