@@ -92,22 +92,41 @@ def searched(name, data, model):
 # ---------------------------------------------------------------- as good as a dense grid
 
 
+def check_choice(name, seed, same_error=SAME_ERROR):
+    data = problem(seed)
+    if (model := chosen_unless_singular(seed, name)) is None:
+        return
+    finite = np.isfinite(model.errors_)
+    assert finite.any()
+    expected = left_out_error(data, model.method_, np.append(model.stops_[finite], model.stop_))
+    told = np.append(model.errors_[finite], model.choice_.error)
+    np.testing.assert_allclose(told, expected, rtol=same_error, err_msg=f"problem {seed}")
+    if name == "auto":
+        least = least_of_family(data)
+    else:
+        least = left_out_error(data, model.method_, searched(name, data, model)).min()
+    assert expected[-1] <= CLOSE * least, f"problem {seed}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_choice_is_as_good_as_a_dense_grid_and_reported_as_it_is(name):
     for seed in seeds_of(name, range(25)):
-        data = problem(seed)
-        if (model := chosen_unless_singular(seed, name)) is None:
-            continue
-        finite = np.isfinite(model.errors_)
-        assert finite.any()
-        expected = left_out_error(data, model.method_, np.append(model.stops_[finite], model.stop_))
-        told = np.append(model.errors_[finite], model.choice_.error)
-        np.testing.assert_allclose(told, expected, rtol=SAME_ERROR, err_msg=f"problem {seed}")
-        if name == "auto":
-            least = least_of_family(data)
-        else:
-            least = left_out_error(data, model.method_, searched(name, data, model)).min()
-        assert expected[-1] <= CLOSE * least, f"problem {seed}"
+        check_choice(name, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [("auto", 80), ("tail of gradient flow", 80), ("friction 3", 80), ("critical flow", 25)],
+)
+def test_a_best_stop_after_all_but_a_few_per_cent_is_learned_is_found(name, seed):
+    check_choice(name, seed)
+
+
+def test_errors_with_as_many_directions_as_rows_keep_their_digits():
+    """Every leverage is one, and the smallest eigenvalue 1e-13 of the largest."""
+    data = problem(87)
+    assert data.spectrum.rank == data.n - 1
+    check_choice("auto", 87, same_error=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -119,7 +119,9 @@ class RowData(SampleData):
 
     @cached_property
     def _by_products(self) -> Spectrum:
-        if self.sample.n_features <= self.sample.n_rows:
+        # with as many directions as rows every leverage is one, and a sum of shares that XᵀX has
+        # to fewer digits than XXᵀ
+        if self.sample.n_features < self.sample.n_rows - self.sample.fit_intercept:
             return by_features(self.sample, self.moments)
         return by_rows(self.sample)
 

@@ -35,7 +35,7 @@ from stoptime.stopping.rule import (
     last_stop_warning,
     lowest_between,
 )
-from stoptime.support.arrays import TINY, Array, Floats, as_float64, like, on_host
+from stoptime.support.arrays import Array, Floats, as_float64, like, on_host
 from stoptime.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LeaveOneOut(CurveRule):
         if search.needs_more_digits(problems[0].spectrum, search.best(curves).errors):
             problems = _with_more_digits(problems)
             curves = search.curves(problems)
-        if search.is_best_at_the_end(curves):
+        if search.may_improve_later(curves):
             # with little noise, stopping may pay where only a thousandth is left to be learned
             curves = search.curves(problems, later=1e3)
         for one in curves:
@@ -390,25 +390,32 @@ class _Search:
         """Return the curve with the least error."""
         return min(curves, key=lambda one: one.errors.mean(axis=1).min())
 
-    def is_best_at_the_end(self, curves: list[_Curve]) -> bool:
-        """Tell whether the best method has its least error at its end, and may have a better stop.
+    def may_improve_later(self, curves: list[_Curve]) -> bool:
+        """Tell whether the best method may have a better stop after its last one.
 
-        Where least squares is as good as the last stop, nothing between them is better by more; no
-        stop gains more over it than its variance, about rank/n of the error; and an error of
-        rounding has no better stop.
+        After the last stop errors differ from that of least squares by less than they did in the
+        last step, or over the last oscillations. No stop gains more over least squares than its
+        variance, about rank/n of the error, and an error of rounding has no better stop.
         """
         best = self.best(curves)
         errors = best.errors
-        last = np.flatnonzero(np.isfinite(best.stops))[-1]
-        at_end = np.argmin(errors, axis=0) >= last
-        if not at_end.any():
-            return False
+        least = errors.min(axis=0)
         spectrum = best.problem.spectrum
-        gap = np.abs(errors[last] - errors[-1]) / np.maximum(errors[-1], TINY)
-        variance = spectrum.rank / spectrum.n_observations
-        settled = (last < len(errors) - 1) & (np.minimum(gap, variance) <= 1 - IMPROVED)
-        exact = errors.min(axis=0) <= EXACT_FIT * np.mean(spectrum.target_power)
-        return bool(np.any(at_end & ~settled & ~exact))
+        improves = errors[-1] == least
+        if np.isinf(best.stops[-1]):
+            stops = best.stops[:-1]
+            oscillates = best.problem.filter.oscillates
+            late = stops >= (stops[-1] / 2 if oscillates else stops[-2])
+            swing = np.abs(errors[:-1][late] - errors[-1]).max(axis=0)
+            # a last stop that is better than all others is beside a dip, which may be flat
+            falls = (errors[-2] == least) & (least < IMPROVED * errors[-3])
+            improves = falls | (errors[-1] - swing < IMPROVED * least)
+            improves &= spectrum.rank / spectrum.n_observations > 1 - IMPROVED
+            if not oscillates:
+                # one dip is enough for a smooth curve: it is at the end, or has been passed
+                improves &= errors[-2:].min(axis=0) == least
+        exact = least <= EXACT_FIT * np.mean(spectrum.target_power)
+        return bool(np.any(improves & ~exact))
 
     def needs_more_digits(self, spectrum: Spectrum, errors: Floats) -> bool:
         """Tell whether the least error may lie at a later stop than products of X allow for.
