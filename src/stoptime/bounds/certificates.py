@@ -14,8 +14,12 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import SHAPES, shape_of
 from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation, flow_ratio
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.iterates import PROVEN_ITERATIONS
-from stoptime.bounds.iterations import iterate_guarantee, step_inflation, step_ratio
+from stoptime.bounds.iterations import (
+    PROVEN_ITERATIONS,
+    iterate_guarantee,
+    step_inflation,
+    step_ratio,
+)
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow

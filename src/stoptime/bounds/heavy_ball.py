@@ -21,7 +21,7 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Game, Solution, Square, Strategy, enclosure, imbalance, prove_claim, slightly_above,
+    FlowGame, Solution, Square, Strategy, enclosure, imbalance, prove_claim, slightly_above,
     small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
@@ -32,7 +32,7 @@ STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact r
 
 
 @dataclass(frozen=True)
-class _HeavyBallGame(Game):
+class _HeavyBallGame(FlowGame):
     """The game of one problem a: places are c = √(s/μ - 1), and stops are α."""
 
     kappa: float

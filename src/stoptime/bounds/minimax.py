@@ -105,7 +105,7 @@ def slightly_above(value: float, tolerance: float) -> float:
 
 
 class Game(ABC):
-    """A spectrum against a stop: places and stops, D in floating point and on cells of both."""
+    """A spectrum against a stop: places and stops, and D² in floating point."""
 
     places: Array
     """A fine grid of places; a last infinite one stands for all places beyond the grid."""
@@ -117,37 +117,12 @@ class Game(ABC):
         """Return D² in floating point; at infinity a cap on it, or a floor under it."""
 
     @abstractmethod
-    def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
-        """Return D at one stop on a cell of places."""
-
-    @abstractmethod
-    def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
-        """Return D at one place on a cell of stops."""
-
-    @abstractmethod
-    def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
-        """Return the places at which the cap is not proven by a tail or near zero."""
-
-    @abstractmethod
-    def late_floor(self, place: float) -> arb:
-        """Return a floor under D² at one place, for all stops beyond the grid."""
-
-    @property
-    def searched_stops(self) -> Array:
-        """A grid of stops on which the largest D² shows all its dips."""
-        return self.stops[np.isfinite(self.stops)]
+    def largest(self, mixture: Strategy, tolerance: float) -> tuple[float, float]:
+        """Enclose the largest sum of a mixture over all places."""
 
     def places_for(self, stop: float) -> Array:  # noqa: ARG002 - for games that use it
         """Return a grid of places that resolves D² at stops up to this one."""
         return self.places
-
-    def place(self, point: float) -> arb:
-        """Return the place of a witness as a ball, which certainly is one of the places."""
-        return exact(point)
-
-    def heights(self, stops: Array) -> Array:
-        """Return the largest D² on the grid of places, at many stops, in floating point."""
-        return np.asarray(self.payoff(self.places, stops).max(axis=0))
 
     def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
         """Return the place with the largest sum of a mixture, also between places of the grid."""
@@ -168,6 +143,57 @@ class Game(ABC):
             return spectrum.mean(self.payoff(points, stops.ravel()).T).reshape(stops.shape)
 
         return lowest(height, self.stops, margin=0.05)[1]
+
+
+class CellGame(Game):
+    """A game with D on cells of places, which prove caps."""
+
+    @abstractmethod
+    def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
+        """Return D at one stop on a cell of places."""
+
+    @abstractmethod
+    def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
+        """Return the places at which the cap is not proven by a tail or near zero."""
+
+    def prove_cap(self, mixture: Strategy, cap: float) -> None:
+        """Prove that the mixture has at most this excess at every place."""
+        prove_claim([(self, mixture)], cap)
+
+    def largest(
+        self, mixture: Strategy, tolerance: float, places: Array | None = None
+    ) -> tuple[float, float]:
+        """Enclose the largest sum of a mixture over all places."""
+        peak, _ = self.highest(mixture, places)
+        attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
+        cap = slightly_above(attained, tolerance)
+        self.prove_cap(mixture, cap)
+        return attained, cap
+
+
+class FlowGame(CellGame):
+    """A game with D on cells of stops too, which prove floors."""
+
+    @abstractmethod
+    def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
+        """Return D at one place on a cell of stops."""
+
+    @abstractmethod
+    def late_floor(self, place: float) -> arb:
+        """Return a floor under D² at one place, for all stops beyond the grid."""
+
+    @property
+    def searched_stops(self) -> Array:
+        """A grid of stops on which the largest D² shows all its dips."""
+        return self.stops[np.isfinite(self.stops)]
+
+    def place(self, point: float) -> arb:
+        """Return the place of a witness as a ball, which certainly is one of the places."""
+        return exact(point)
+
+    def heights(self, stops: Array) -> Array:
+        """Return the largest D² on the grid of places, at many stops, in floating point."""
+        return np.asarray(self.payoff(self.places, stops).max(axis=0))
 
     def best_stop(self, width: float) -> tuple[float, float]:
         """Return the stop whose largest D² is least, to a relative width, and this D²."""
@@ -196,10 +222,6 @@ class Game(ABC):
         places = self.places_for(stop)
         return Strategy.single(self.highest(Strategy.single(stop), places[np.isfinite(places)])[0])
 
-    def prove_cap(self, mixture: Strategy, cap: float) -> None:
-        """Prove that the mixture has at most this excess at every place."""
-        prove_claim([(self, mixture)], cap)
-
     def prove_floor(self, spectrum: Strategy | None, floor: float) -> None:
         """Prove that every stop has at least this excess: on a spectrum, or at some place."""
         level = exact(floor)
@@ -225,7 +247,7 @@ class Game(ABC):
         verify(holds, ((0.0, last),))
 
 
-Mixtures = Sequence[tuple[Game, Strategy]]
+Mixtures = Sequence[tuple[CellGame, Strategy]]
 
 
 def mean_over_games(mixtures: Mixtures) -> Values:
@@ -283,7 +305,9 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
     )
 
 
-def solve_with_few_points(game: Game, places: Array, stops: Array, tolerance: float) -> Solution:
+def solve_with_few_points(
+    game: FlowGame, places: Array, stops: Array, tolerance: float
+) -> Solution:
     """Solve the game of the first reading, with few points, and values that hold between grids."""
     found = solve(game.payoff, places, stops, tolerance)
     mixture, spectrum = _merged(found.mixture), _merged(found.spectrum)
