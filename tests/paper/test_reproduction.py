@@ -110,7 +110,7 @@ def test_certified_summary_and_figure(monkeypatch):
     text = reproduction.summary([("figure", "caption")], proven)
     for kind, source in (
         (summary.BEST_STOP, "Theorem: risk inflation for accelerated flow"),
-        (summary.ONE_STOP, "the min-max in the proof of this theorem"),
+        (summary.ONE_STOP, "the same, by one stop"),
     ):
         assert f"| accelerated flow / ridge, {kind} | {source} | 1.5991 |" in text
     proofs, estimates = (np.array(reproduction.heavy_ball_bound(c).rows) for c in (True, False))

@@ -36,17 +36,6 @@ N_FEATURES = 100
 SEED = 2022
 INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
-SOURCES = (  # the statement of the paper that a constant belongs to, by how its name begins
-    ("gradient flow / ridge, t", "prior work, quoted beside the lemma on gradient flow"),
-    (f"gradient flow / ridge, {BEST_STOP}", "Lemma: risk inflation for gradient flow"),
-    (f"gradient flow / ridge, {ONE_STOP}", "the min-max in the proof of this lemma"),
-    (f"accelerated flow / ridge, {BEST_STOP}", "Theorem: risk inflation for accelerated flow"),
-    (f"accelerated flow / ridge, {ONE_STOP}", "the min-max in the proof of this theorem"),
-    ("accelerated flow, parameter error", "Theorem: parameter error bound"),
-    ("heavy-ball flow, parameter error", "Theorem: parameter error bound for heavy ball"),
-    ("heavy-ball flow / ridge", "Lemma: risk inflation for heavy ball flow"),
-    ("critically damped flow / ridge", "arXiv 2201.05405, stated as 1.035"),
-)
 # as in the legends of the paper
 ORDER = ("accelerated-flow", "heavy-ball-flow", "gradient-flow", "ridge")
 
@@ -174,15 +163,17 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
+    printed = claims(TABLE_CONDITION_NUMBERS)
+    source = {claim.statement: claim.source for claim in printed}
     head = ["constant", "statement of the paper", "printed there"]
     found: list[tuple[str, float | None, list[str]]]
     if proven is None:
         intro = "Estimated in floating point, without a proof; `--certify` proves all of them."
-        head += ["at most, about"]
+        head.append("about")
         # Every number that is in print has an estimate; searches know some to three decimals only.
         found = [
             (claim.statement, claim.paper, [rounded_up(claim.estimate(), 4)])
-            for claim in claims(TABLE_CONDITION_NUMBERS)
+            for claim in printed
             if claim.estimate is not None and claim.paper is not None
         ]
     else:
@@ -197,15 +188,8 @@ def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> 
         "min-max in their proofs, and the number for a plan that does not see the spectrum."
     )
     lines = ["# The paper, recomputed", "", "## Constants", "", f"{intro} {reading}", ""]
-    rows = [[name, _source(name, paper), paper_bound(paper), *more] for name, paper, more in found]
+    rows = [[name, source[name], paper_bound(paper), *more] for name, paper, more in found]
     lines += ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
     return "\n".join(lines) + "\n"
-
-
-def _source(statement: str, paper: object) -> str:
-    """Return the statement of the paper that a constant belongs to."""
-    if paper is None:
-        return "beyond the paper"
-    return next(source for start, source in SOURCES if statement.startswith(start))
