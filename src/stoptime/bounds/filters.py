@@ -147,9 +147,6 @@ class _Gaussian(Shape):
     def slope(self, u: arb) -> arb:
         return -2 * u * self.shrinkage(u)
 
-    def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - both follow from u
-        return abs((4 * u * u - 2) * (-u * u).exp()).upper()
-
 
 class _Power(Shape):
     """Ridge iterated q times, g = (1 + u²/q)^(-q): T is normal with a random, gamma variance."""
@@ -183,9 +180,6 @@ class _Matern(Shape):
 
     def slope(self, u: arb) -> arb:
         return -u * (-u).exp()
-
-    def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - both follow from u
-        return abs((u - 1) * (-u).exp()).upper()
 
     # φ(u) is the integral of v·exp(-uv) over 0 ≤ v ≤ 1, so φ'(0) = -1/3 and φ''(0) = 1/4.
     gain_bend = property(lambda _: exact(1) / 4)
