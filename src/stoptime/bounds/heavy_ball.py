@@ -21,8 +21,8 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    FlowGame, Solution, Square, Strategy, enclosure, imbalance, prove_claim, slightly_above,
-    small_shrinkage_floor, solve_with_few_points,
+    FlowGame, Solution, Square, Strategy, enclosure, highest, imbalance, prove_claim,
+    slightly_above, small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -167,17 +167,14 @@ class _Problems:
         found = _solution(self, a)
         return found.mixture, found.lower
 
+    def games(self, claim: Claim) -> list[tuple[_HeavyBallGame, Strategy]]:
+        """Return the mixtures of a claim, each with the game of its problem."""
+        return [(self.game(a), mixture) for a, mixture in claim]
+
     def highest(self, claim: Claim) -> float:
         """Return the largest sum of a claim over all places, in floating point."""
-        if not self.adaptive:
-            ((a, mixture),) = claim
-            return self.game(a).highest(mixture)[1]
-        places = self.game(1.0).places
-        sums = [
-            mixture.mean(self.game(a).payoff(places, np.array(mixture.points)))
-            for a, mixture in claim
-        ]
-        return float(np.mean(sums, axis=0).max())
+        latest = max(max(mixture.points) for _, mixture in claim)
+        return highest(self.games(claim), self.game(1.0).places_for(latest))[1]
 
     def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
         """Return the problems that are answered, and claims for all problems between two."""
@@ -266,7 +263,7 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     cover = problems.worst()
     cap = cover.value + 0.8 * tolerance * (1 + cover.value)
     for claim in cover.claims:
-        prove_claim([(problems.game(a), mixture) for a, mixture in claim], cap)
+        prove_claim(problems.games(claim), cap)
     solution = _solution(problems, cover.worst)
     floor = solution.lower - 0.1 * tolerance * (1 + solution.lower)
     if floor > 0:

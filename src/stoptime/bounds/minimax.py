@@ -126,14 +126,8 @@ class Game(ABC):
 
     def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
         """Return the place with the largest sum of a mixture, also between places of the grid."""
-        points = np.array(mixture.points)
-
-        def depth(places: Array) -> Array:
-            return -mixture.mean(self.payoff(places.ravel(), points)).reshape(places.shape)
-
         grid = self.places_for(max(mixture.points)) if places is None else places
-        place, least = lowest(depth, grid, margin=0.05)
-        return place, -least
+        return highest([(self, mixture)], grid)
 
     def lowest(self, spectrum: Strategy) -> float:
         """Return the least sum of a spectrum over all stops, also between those of the grid."""
@@ -143,6 +137,18 @@ class Game(ABC):
             return spectrum.mean(self.payoff(points, stops.ravel()).T).reshape(stops.shape)
 
         return lowest(height, self.stops, margin=0.05)[1]
+
+
+def highest(mixtures: Sequence[tuple[Game, Strategy]], grid: Array) -> tuple[float, float]:
+    """Return the place with the largest mean of D² over mixtures of stops in several games."""
+
+    def depth(places: Array) -> Array:
+        flat = places.ravel()
+        sums = [one.mean(game.payoff(flat, np.array(one.points))) for game, one in mixtures]
+        return np.asarray(-np.mean(sums, axis=0)).reshape(places.shape)
+
+    place, least = lowest(depth, grid, margin=0.05)
+    return place, -least
 
 
 class CellGame(Game):
