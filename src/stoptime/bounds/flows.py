@@ -20,7 +20,7 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell, Shape
 
 from stoptime.bounds.minimax import (  # isort: skip
-    FlowGame, Solution, Square, Strategy, enclosure, imbalance, slightly_above,
+    FlowGame, Square, Strategy, adaptive_enclosure, enclosure, imbalance, slightly_above,
     small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.support.arrays import Array
@@ -154,11 +154,8 @@ def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
             break
     game.prove_cap(above.mixture, cap)
     game.prove_floor(below.spectrum, floor)
-    stops, weights = np.array(above.mixture)
-    mixture = Strategy.of(stops ** (2 // shape.order), weights)
-    places, shares = np.array(below.spectrum)
-    games = Solution(mixture, Strategy.of(places**2, shares), floor, cap)
-    return enclosure(floor, cap, mixture.heaviest, tolerance, games)
+    mixture = above.mixture.moved(lambda sigma: sigma ** (2 // shape.order))
+    return adaptive_enclosure(floor, cap, tolerance, mixture, below.spectrum.moved(np.square))
 
 
 def flow_error(shape: Shape, calibration: float, tolerance: float, shift: int = 0) -> Enclosure:

@@ -21,8 +21,8 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    FlowGame, Solution, Square, Strategy, enclosure, highest, imbalance, prove_claim,
-    slightly_above, small_shrinkage_floor, solve_with_few_points,
+    FlowGame, Solution, Square, Strategy, adaptive_enclosure, enclosure, highest, imbalance,
+    prove_claim, slightly_above, small_shrinkage_floor, solve_with_few_points,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -269,16 +269,14 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     if floor > 0:
         witnesses = solution.spectrum if adaptive else None
         problems.game(cover.worst).prove_floor(witnesses, floor)
-    stops, weights = np.array(solution.mixture)
-    mixture = Strategy.of(stops / cover.worst, weights)
+    mixture = solution.mixture.moved(lambda alpha: alpha / cover.worst)
     if not adaptive:
         return enclosure(floor, cap, mixture.heaviest, tolerance)
     # The smallest eigenvalue fixes the damping, even if its share in the spectrum vanishes.
     places, shares = np.array(solution.spectrum)
     eigenvalues = cover.worst**2 * (1 + np.append(0.0, places) ** 2)
     spectrum = Strategy.of(eigenvalues, np.append(0.0, shares))
-    games = Solution(mixture, spectrum, floor, cap)
-    return enclosure(floor, cap, mixture.heaviest, tolerance, games)
+    return adaptive_enclosure(floor, cap, tolerance, mixture, spectrum)
 
 
 def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:

@@ -28,7 +28,8 @@ from stoptime.bounds.iterates import (  # isort: skip
     run_loop,
 )  # fmt: skip
 from stoptime.bounds.minimax import (  # isort: skip
-    CellGame, Game, Solution, Square, Strategy, enclosure, imbalance, small_shrinkage_floor, solve,
+    CellGame, Game, Square, Strategy, adaptive_enclosure, enclosure, imbalance,
+    small_shrinkage_floor, solve,
 )  # fmt: skip
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.support.arrays import Array
@@ -306,10 +307,8 @@ def step_ratio(method: Any, tolerance: float) -> Enclosure:
     above = solve(game.payoff, game.places, game.stops[:-1], tolerance / 4)
     _, cap = game.largest(above.mixture, 0.4 * tolerance)
     _prove_floors(game.early_floors(below.spectrum), floor)
-    angles, weights = np.array(below.spectrum)
-    spectrum = Strategy.of(np.sin(angles) ** 2 / method.epsilon, weights)
-    games = Solution(above.mixture, spectrum, floor, cap)
-    return enclosure(floor, cap, above.mixture.heaviest, tolerance, games)
+    eigenvalues = below.spectrum.moved(lambda theta: np.sin(theta) ** 2 / method.epsilon)
+    return adaptive_enclosure(floor, cap, tolerance, above.mixture, eigenvalues)
 
 
 def iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> Enclosure:

@@ -46,6 +46,10 @@ class Strategy(NamedTuple):
         """Return the strategy that is one point."""
         return cls((float(point),), (1.0,))
 
+    def moved(self, to: Callable[[Array], Array]) -> Strategy:
+        """Return the strategy with other points of the same weights."""
+        return Strategy.of(to(np.array(self.points)), np.array(self.weights))
+
     @property
     def heaviest(self) -> float:
         """The point with the largest weight."""
@@ -383,13 +387,8 @@ def _merged(strategy: Strategy) -> Strategy:
     return Strategy.of(means, total)
 
 
-def enclosure(
-    floor: float, cap: float, stop: float, tolerance: float, games: Solution | None = None
-) -> Enclosure:
-    """Return the enclosure of 1 + D², given proven ends of D²; refuse one that is too wide.
-
-    In the first reading ``games`` has the mixture, and eigenvalues in place of its places.
-    """
+def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclosure:
+    """Return the enclosure of 1 + D², given proven ends of D²; refuse one that is too wide."""
     lower = downward(1 + exact(max(floor, 0.0)))
     upper = upward(1 + exact(cap))
     if upper - lower > tolerance * max(1.0, lower):
@@ -397,16 +396,18 @@ def enclosure(
             f"The ratio is only known to lie in [{lower!r}, {upper!r}]; use a larger tolerance "
             f"than {tolerance:g}."
         )
-    if games is None:
-        return Enclosure(lower, upper, float(stop))
+    return Enclosure(lower, upper, float(stop))
+
+
+def adaptive_enclosure(
+    floor: float, cap: float, tolerance: float, mixture: Strategy, spectrum: Strategy
+) -> AdaptiveEnclosure:
+    """Return the enclosure of the first reading, with its mixture and its eigenvalues."""
+    found = enclosure(floor, cap, mixture.heaviest, tolerance)
     # The weight of an eigenvalue x in the game is its share of the ridge risk. The risk of ridge in
     # one direction is proportional to 1/(1 + x), so the share of directions is larger by 1 + x.
-    x, weights = np.array(games.spectrum)
+    x, weights = np.array(spectrum)
     directions = weights * (1 + x)
-    return AdaptiveEnclosure(
-        lower,
-        upper,
-        float(stop),
-        tuple(zip(*games.mixture, strict=True)),
-        tuple(zip(x.tolist(), (directions / directions.sum()).tolist(), strict=True)),
-    )
+    shares = (directions / directions.sum()).tolist()
+    pairs = tuple(zip(*mixture, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
+    return AdaptiveEnclosure(found.lower, found.upper, found.stop, *pairs)
