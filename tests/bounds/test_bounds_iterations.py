@@ -122,7 +122,6 @@ def test_polynomials_and_energies_of_the_heavy_ball(eta):
                 assert later <= float(found.at(k).later(theta)) * (1 + 1e-9)
                 shrinkage = float(found.at(k).shrinkage(theta))
                 assert shrinkage == pytest.approx(method.shrinkage(y, k), abs=1e-10)
-                assert float(found.at(k).first_gain) == pytest.approx(method.gain(0.0, k))
 
 
 # --- constants ------------------------------------------------------------------------------------

@@ -47,11 +47,6 @@ class Gegenbauer(Curve):
         n, nu = exact(self.degree), exact(self.order)
         return self.power + n * (n + 2 * nu) / (2 * nu + 1)
 
-    @property
-    def first_gain(self) -> arb:
-        """The gain at zero, in units of the step."""
-        return self.bend_cap / 2
-
     def _factor(self, theta: arb) -> arb:
         return _gegenbauer(self.degree, exact(self.order), theta)
 
@@ -131,12 +126,6 @@ class Chebyshev:
         before = Chebyshev(max(self.k - 1, 0), self.eta).shrinkage(theta)
         energy = (g - c * before) ** 2 + (eta - c**2) * before**2
         return (energy / (eta - c**2)).upper().sqrt() if c < eta.sqrt() else exact(math.inf)
-
-    @property
-    def first_gain(self) -> arb:
-        """The gain at zero, in units of the step: the sum of (1 - η^j)/(1 - η), j ≤ k."""
-        eta = exact(self.eta)
-        return (self.k - eta * (1 - eta**self.k) / (1 - eta)) / (1 - eta)
 
 
 def polynomial_excess(

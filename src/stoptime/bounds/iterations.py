@@ -56,7 +56,7 @@ class _StepGame(Game):
 
     @abstractmethod
     def at(self, k: int) -> Any:
-        """Return iterate k: its shrinkage, its gain at zero, and a cap on what comes later."""
+        """Return iterate k: its shrinkage, and a cap on what comes later."""
 
     @cached_property
     def places(self) -> Array:  # type: ignore[override]
@@ -72,9 +72,9 @@ class _StepGame(Game):
     def places_for(self, stop: float) -> Array:
         """Return angles that show all peaks of |D| up to an iterate, for all εs in reach."""
         # The peak is at a few units of the phase, but for fast oscillations of early iterates.
-        k = int(stop)
-        slow = 8.5 / max(1.0, math.sqrt(float(self.at(k).first_gain)))
-        count = 500 + math.ceil(200 * (k + 1) * getattr(self.method, "eta", 0.0) ** (k / 4))
+        unit = self.method.with_params(step=1.0)
+        slow = 8.5 / math.sqrt(max(1.0, float(unit.as_flow().gain(0.0, unit.pace * stop))))
+        count = 500 + math.ceil(200 * (stop + 1) * getattr(unit, "eta", 0.0) ** (stop / 4))
         even = np.linspace(0.0, QUARTER, count)
         grid = np.union1d(even, np.linspace(0.0, min(QUARTER, slow), 1500))[1:]
         return np.append(grid[grid < self.last_angle], self.last_angle)

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
-from stoptime.bounds.heavy_ball import estimated_heavy_ball
+from stoptime.bounds import statements, table
 from stoptime.bounds.summary import (
     BEST_STOP,
     ONE_STOP,
@@ -19,10 +18,9 @@ from stoptime.bounds.summary import (
     claims,
     paper_bound,
 )
-from stoptime.methods.flows import HeavyBallFlow
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment
-from stoptime.paper.sharp_constant import sharp_constant
+from stoptime.paper.sharp_constant import by_condition_number, sharp_constant
 from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
@@ -95,22 +93,14 @@ def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -
 
 
 def heavy_ball_bound(certify: bool) -> Experiment:
-    """Draw the paper's h(κ) and the sharp constant on the same axes."""
-    theorem = heavy_ball_theorem(CURVE_CONDITION_NUMBERS)
-    ends = []
-    for kappa in CURVE_CONDITION_NUMBERS.tolist():
-        if certify:
-            found = risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=1e-3)
-            ends.append((found.lower, found.upper))
-        else:
-            ends.append((estimated_heavy_ball(kappa, adaptive=False, tolerance=3e-3),) * 2)
+    """Draw the paper's h(κ) and the sharp constants of both readings on the same axes."""
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
-    kind = "certified" if certify else "numerical"
-    numbers = np.column_stack([CURVE_CONDITION_NUMBERS, theorem, ends])
-    plots.heavy_ball_constant(CURVE_CONDITION_NUMBERS, theorem, numbers[:, -1], kind, ax=ax)
-    rows = [tuple(row) for row in numbers.tolist()]
-    columns = ("kappa", "theorem_h", f"{kind}_lower", f"{kind}_upper")
-    caption = "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and a sharp one."
+    rows = by_condition_number(ax, CURVE_CONDITION_NUMBERS, certify=certify)
+    columns = ("panel", "curve", "x", "value")
+    caption = (
+        "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and the sharp constants "
+        "of one stop for each κ and μ/λ*, and of the best stop of each spectrum."
+    )
     return Experiment("heavy_ball_constant", figure, columns, rows, caption)
 
 
