@@ -21,7 +21,7 @@ from stoptime.bounds.filters import Cell, Shape
 
 from stoptime.bounds.minimax import (  # isort: skip
     FlowGame, Square, Strategy, adaptive_enclosure, enclosure, imbalance, slightly_above,
-    small_shrinkage_floor, solve_with_few_points,
+    small_shrinkage_floor,
 )  # fmt: skip
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest
@@ -59,11 +59,6 @@ class _FlowGame(FlowGame):
         decades = np.geomspace(0.02, last, self.points)
         even = np.linspace(0.02, last, self.points)
         return np.append(unit * np.union1d(decades, even), np.inf)
-
-    @property
-    def searched_stops(self) -> Array:
-        """A part of the stops: the largest D² changes slowly with the stop."""
-        return self.stops[:-1:10]
 
     def payoff(self, places: Array, stops: Array) -> Array:
         inner = np.isfinite(places)
@@ -146,8 +141,8 @@ def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
         game = _FlowGame(shape, *horizons, points=5000)
         # A mixture of earlier stops is nearly as good, and shorter to prove.
         early = game.stops[game.stops <= game.stops[-2] / 2]
-        above = solve_with_few_points(game, game.places, early, tolerance / 4)
-        below = solve_with_few_points(game, game.places[:-1], game.stops, tolerance / 4)
+        above = game.solved(game.places, early, tolerance / 4)
+        below = game.solved(game.places[:-1], game.stops, tolerance / 4)
         cap = above.upper + room
         floor = max(below.lower - room, 0.0)
         if cap - floor <= tolerance:

@@ -22,7 +22,7 @@ from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
     FlowGame, Solution, Square, Strategy, adaptive_enclosure, enclosure, highest, imbalance,
-    prove_claim, slightly_above, small_shrinkage_floor, solve_with_few_points,
+    prove_claim, slightly_above, small_shrinkage_floor,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -209,7 +209,7 @@ class _Problems:
                 middle = math.sqrt(first * last)
                 waiting += [(middle, last), (first, middle)]
             if not waiting:
-                return Cover(*worst, _extreme(list(found)))
+                return Cover(*worst, list(found))
         raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
 
     def worst(self) -> Cover:
@@ -224,23 +224,11 @@ class _Problems:
         return self.cover(low, max(low, 1 / math.sqrt(known[0])), known, 0.6 * self.tolerance)
 
 
-def _extreme(claims: list[Claim]) -> list[Claim]:
-    """Leave out what follows from convexity: a mixture at parameters between two others."""
-    by_mixture: dict[Strategy, list[float]] = {}
-    kept = [claim for claim in claims if len(claim) > 1]
-    for claim in claims:
-        if len(claim) == 1:
-            by_mixture.setdefault(claim[0][1], []).append(claim[0][0])
-    for mixture, parameters in by_mixture.items():
-        kept += [((a, mixture),) for a in {min(parameters), max(parameters)}]
-    return kept
-
-
 @lru_cache(maxsize=4096)
 def _solution(problems: _Problems, a: float) -> Solution:
     game = problems.game(a)
     if problems.adaptive:
-        return solve_with_few_points(game, game.places, game.stops, problems.tolerance / 4)
+        return game.solved(game.places, game.stops, problems.tolerance / 4)
     stop, height = game.best_stop(problems.tolerance / 40)
     return Solution(Strategy.single(stop), Strategy.single(0.0), height, height)
 

@@ -227,6 +227,12 @@ class FlowGame(CellGame):
         least, log_stop = min(found)
         return math.exp(log_stop), least
 
+    def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
+        """Solve the game of the first reading on grids, with values that hold between them."""
+        found = solve(self.payoff, places, stops, tolerance)
+        upper = self.highest(found.mixture)[1]
+        return found._replace(lower=self.lowest(found.spectrum), upper=upper)
+
     def witness(self, stop: float) -> Strategy:
         """Return a place at which D² is large at one stop, in floating point."""
         places = self.places_for(stop)
@@ -236,23 +242,15 @@ class FlowGame(CellGame):
         """Prove that every stop has at least this excess: on a spectrum, or at some place."""
         level = exact(floor)
         last = float(self.stops[np.isfinite(self.stops)][-1])
-        used = spectrum or self.witness(math.inf)
-        if not used.total(map(self.late_floor, used.points)) >= level:
+        late = spectrum or self.witness(math.inf)
+        if not late.total(map(self.late_floor, late.points)) >= level:
             raise WorkLimitError("Not proven: no late stop is better than the best one.")
 
-        def suffices(stop: arb, radius: arb) -> bool:
+        def holds(box: Box) -> bool:
+            stop, radius = centre_and_radius(box[0])
+            used = spectrum or self.witness(sum(box[0]) / 2)
             squares = [self.over_stops(self.place(point), stop, radius) for point in used.points]
             return bool(mean_of_squares(used.shares, squares, radius) >= level)
-
-        def holds(box: Box) -> bool:
-            nonlocal used
-            # The witness of the cell before often serves this one too, and looking is slower.
-            cell = centre_and_radius(box[0])
-            if suffices(*cell):
-                return True
-            if spectrum is None:
-                used = self.witness(sum(box[0]) / 2)
-            return spectrum is None and suffices(*cell)
 
         verify(holds, ((0.0, last),))
 
@@ -315,15 +313,6 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
     )
 
 
-def solve_with_few_points(
-    game: FlowGame, places: Array, stops: Array, tolerance: float
-) -> Solution:
-    """Solve the game of the first reading, with few points, and values that hold between grids."""
-    found = solve(game.payoff, places, stops, tolerance)
-    mixture, spectrum = _merged(found.mixture), _merged(found.spectrum)
-    return Solution(mixture, spectrum, game.lowest(spectrum), game.highest(mixture)[1])
-
-
 def estimated_game(method: Filter, tolerance: float = 1e-5) -> Solution:
     """Solve the game of a method without a scale of its own, in floating point and unproven.
 
@@ -373,18 +362,6 @@ def _peaks(heights: Array, level: float) -> NDArray[np.intp]:
     padded = np.concatenate([[-np.inf], heights, [-np.inf]])
     is_peak = (heights >= padded[:-2]) & (heights >= padded[2:]) & (heights > level)
     return np.flatnonzero(is_peak)
-
-
-def _merged(strategy: Strategy) -> Strategy:
-    """Replace close neighbours by one point each, which makes a proof shorter."""
-    # The linear program divides a point between its neighbours on the grid. Points within two
-    # thousandths change a sum of squares by a few millionths.
-    points, weights = np.array(strategy)
-    group = np.cumsum(np.append(True, np.diff(points) > 2e-3 * points[:-1])) - 1
-    total = np.bincount(group, weights).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # an infinite point is alone in its group
-        means = np.bincount(group, weights * points) / total
-    return Strategy.of(means, total)
 
 
 def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclosure:
