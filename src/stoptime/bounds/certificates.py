@@ -150,9 +150,9 @@ def parameter_error(
               C = \sup_u \Big( c\,\frac{1 - g(u)}{u^2} - g(u) \Big)^2
 
     with λ = c/t² and u = t√s, or λ = c/t and u² = ts where stops scale like 1/λ (gradient flow,
-    ridge, once or iterated). The bound holds for any data. For heavy-ball flow the supremum is also
-    over the damping. The ``stop`` of the enclosure is the u (or ts) where the constant is nearly
-    attained; 0 means in the limit.
+    ridge, once or iterated). The bound holds for any data, and for the fitted values Xβ too. For
+    heavy-ball flow the supremum is also over the damping. The ``stop`` of the enclosure is the u
+    (or ts) where the constant is nearly attained; 0 means in the limit.
 
     Parameters
     ----------
