@@ -145,17 +145,14 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
         # a run that diverges costs without bound
         return (found, error) if np.isfinite(found + error) else (np.inf, np.inf)
 
-    def cost(rows: int) -> float:
-        return costs(rows)[0]
-
     here, error = costs(size)
     # Batches that add one per cent to the risk no longer matter.
     # the excess falls like 1/size: a first guess, and then powers of two around it
     excess = min(here - 1, 1e6) * size / 0.01
     enough = 2 ** int(np.ceil(np.log2(np.clip(excess, 1.0, source.n_samples))))
-    while enough > 1 and cost(enough // 2) <= 1.01:
+    while enough > 1 and costs(enough // 2)[0] <= 1.01:
         enough //= 2
-    while enough < source.n_samples and cost(enough) > 1.01:
+    while enough < source.n_samples and costs(enough)[0] > 1.01:
         enough *= 2
     return BatchCost(size, here, error, enough if enough < source.n_samples else None)
 
