@@ -85,10 +85,11 @@ def test_inflation_of_little_friction_has_a_closed_form(friction):
 
 def test_much_friction_is_gradient_flow():
     limit = bounds.risk_inflation(GradientFlow())
-    near, nearer = (bounds.risk_inflation(AcceleratedFlow(friction)) for friction in (99, 198))
+    # 200 is the largest friction
+    near, nearer = (bounds.risk_inflation(AcceleratedFlow(friction)) for friction in (100, 200))
     # the distance is of order 1/friction, so that extrapolation leaves its square
     assert 2 * nearer.lower - near.lower == pytest.approx(limit.lower, abs=1e-4)
-    stops = near.stop**2 / (2 * 100), nearer.stop**2 / (2 * 199)
+    stops = near.stop**2 / (2 * 101), nearer.stop**2 / (2 * 201)
     assert 2 * stops[1] - stops[0] == pytest.approx(limit.stop, rel=1e-3)
 
 

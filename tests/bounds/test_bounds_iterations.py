@@ -8,7 +8,6 @@ import pytest
 from bounds.formulas import risk_ratio
 from stoptime import bounds
 from stoptime.bounds import balls, certificates, iterates, iterations
-from stoptime.bounds.iterates import iterates_of
 from stoptime.bounds.minimax import Strategy
 from stoptime.methods.iterations import (
     SGD,
@@ -47,7 +46,9 @@ def worst_ratios(method, step, last, points=3000):
 @pytest.mark.parametrize("k", [0, 1, 2, 7, 40])
 def test_the_polynomials_are_the_iterates(method, k):
     theta = np.linspace(0.01, np.pi / 2, 50)
-    iterate = iterates_of(method).at(k)
+    method = method.with_params(step=1.0)
+    game = iterations.step_game(method)
+    iterate = game.at(k)
     h = 2.0**-20
     with balls.working_precision():
         found, ahead, behind, slope = (
@@ -59,8 +60,8 @@ def test_the_polynomials_are_the_iterates(method, k):
                 (iterate.slope, 0.0),
             ]
         )
-        angles = iterates_of(method).angles(k)
-        g = iterates_of(method).in_floats(k, angles)
+        angles = game.places_for(k)
+        g = game.shrinkages(angles, np.array([k]))[:, 0]
     assert found == pytest.approx(loop(method, theta, k), abs=1e-13)
     assert slope == pytest.approx((np.array(ahead) - behind) / (2 * h), abs=1e-6 * (k + 1) ** 3)
     assert g == pytest.approx(loop(method, angles, k), abs=1e-9)
@@ -69,7 +70,7 @@ def test_the_polynomials_are_the_iterates(method, k):
 @each_method
 @pytest.mark.parametrize("k", [1, 2, 25])
 def test_tails_and_energies_bound_what_comes_later(method, k):
-    iterate = iterates_of(method).at(k)
+    iterate = iterations.step_game(method.with_params(step=1.0)).at(k)
     theta = np.linspace(0.02, np.pi / 2, 300)
     g = np.abs(loop(method, theta, k))
     with balls.working_precision():
@@ -111,7 +112,7 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
 @pytest.mark.parametrize("eta", [0.0, 0.5, 0.9, 0.97])
 def test_polynomials_and_energies_of_the_heavy_ball(eta):
     method = HeavyBall(1.0, eta)
-    found = iterates_of(method)
+    found = iterations.step_game(method)
     for k in (1, 7, math.ceil(16 / (1 - math.sqrt(eta)))):
         for angle in (0.4, 1.2):
             y = np.sin(angle) ** 2
@@ -121,7 +122,6 @@ def test_polynomials_and_energies_of_the_heavy_ball(eta):
                 assert later <= float(found.at(k).later(theta)) * (1 + 1e-9)
                 shrinkage = float(found.at(k).shrinkage(theta))
                 assert shrinkage == pytest.approx(method.shrinkage(y, k), abs=1e-10)
-                assert float(found.at(k).first_gain) == pytest.approx(method.gain(0.0, k))
 
 
 # --- constants ------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ HARD_STEP = 0.003979  # for the momentum 0.99; its best stops are 217 and 221
 def test_peaks_of_fast_oscillations_are_found_between_the_angles():
     method = HeavyBall(HARD_STEP, 0.99)
     with balls.working_precision():
-        _, heights = iterations._peaks(method, iterates_of(method))
+        _, heights = iterations._peaks(iterations.step_game(method))
     y = np.sin(np.linspace(1e-4, np.pi / 2, 200_001)) ** 2
     close = np.flatnonzero(heights <= 1.002 * heights.min())
     assert set(close) == {217, 221}
@@ -187,14 +187,13 @@ def test_one_iterate_at_one_step():
 
 def test_a_false_claim_about_all_stops_is_refused():
     with balls.working_precision():
-        found = iterates_of(Nesterov(0.05))
-        angles, heights = iterations._peaks(Nesterov(0.05), found)
-        rho = balls.exact(0.05).sqrt()
-        iterations.prove_step_floor(found, rho, 0.998 * heights.min(), angles)
+        game = iterations.step_game(Nesterov(0.05))
+        angles, heights = iterations._peaks(game)
+        iterations.prove_floor_by_angles(game, 0.998 * heights.min(), angles)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
-            iterations.prove_step_floor(found, rho, 1.002 * heights.min(), angles)
+            iterations.prove_floor_by_angles(game, 1.002 * heights.min(), angles)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
-            iterations.prove_step_floor(found, rho, 0.998 * heights.min(), angles[:6])
+            iterations.prove_floor_by_angles(game, 0.998 * heights.min(), angles[:6])
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -293,13 +292,14 @@ def test_a_largest_eigenvalue_rounded_above_one_over_the_step_is_covered(method)
     y = 1 + 1e-9 * np.linspace(0, 1, 50)
     with balls.working_precision():
         for k in (1, 40):
-            found = iterates_of(method)
             once = Strategy.single(k)
             # a large ρ makes the last eigenvalue the worst one
             for rho in (0.05, 3.0):
                 ball = balls.exact(rho)
-                _, inside = found.largest_excess(once, ball, (0.0, 1.0), 1e-7)
-                _, beyond = found.largest_excess(once, ball, (0.0, 1 + 1e-9), 1e-7)
+                (_, inside), (_, beyond) = (
+                    iterations.step_game(method, ball, (0.0, end)).largest(once, 1e-7)
+                    for end in (1.0, 1 + 1e-9)
+                )
                 assert inside <= beyond < inside * (1 + 1e-4)
                 x = y / rho**2
                 g = method.shrinkage(y, k)

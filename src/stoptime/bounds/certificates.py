@@ -14,8 +14,12 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import SHAPES, shape_of
 from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation, flow_ratio
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.iterates import PROVEN_ITERATIONS
-from stoptime.bounds.iterations import iterate_guarantee, step_inflation, step_ratio
+from stoptime.bounds.iterations import (
+    PROVEN_ITERATIONS,
+    iterate_guarantee,
+    step_inflation,
+    step_ratio,
+)
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
@@ -24,7 +28,7 @@ from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
-FLOW_TOLERANCE = 1e-10
+FINE = 1e-10  # the width of an enclosure of one variable and no mixture
 FLOWS: tuple[type[Method], ...] = (Ridge, *SHAPES, HeavyBallFlow)
 
 
@@ -73,9 +77,9 @@ def risk_inflation(
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
         of at most 1000.
     tolerance : float, optional
-        Largest width of the enclosure relative to the constant: by default 1e-10 for flows, 1e-4
-        for iterations and heavy-ball flow; if adaptive, 1e-4 for flows and 1e-3 for the others. If
-        the proof would need too much work, WorkLimitError is raised.
+        Largest width of the enclosure relative to the constant. The default is 1e-4, but 1e-10 for
+        one stop of a flow, and 1e-3 for the best stops of heavy-ball flow. If the proof would need
+        too much work, WorkLimitError is raised.
 
     Examples
     --------
@@ -98,23 +102,18 @@ def risk_inflation(
             "The constant of an iteration depends on its step: give the number ελ*, for example "
             f"{type(found).__name__}(step=0.01)."
         )
-    coarse = isinstance(found, (HeavyBallFlow, *PROVEN_ITERATIONS))
-    default = (1e-3 if coarse else 1e-4) if adaptive else (1e-4 if coarse else FLOW_TOLERANCE)
-    width = positive_number("tolerance", default if tolerance is None else tolerance)
     if isinstance(found, HeavyBallFlow):
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
+        width = _width(tolerance, 1e-3 if adaptive else 1e-4)
         return _proven(heavy_ball_inflation, _condition_number(condition_number), adaptive, width)
-    if isinstance(found, PROVEN_ITERATIONS):
-        return _at_a_step(found, stop, adaptive, width)
-    return _of_a_flow(found, stop, adaptive, width)
-
-
-def _at_a_step(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
+    if not isinstance(found, PROVEN_ITERATIONS):
+        return _of_a_flow(found, stop, adaptive, _width(tolerance, 1e-4 if adaptive else FINE))
+    width = _width(tolerance, 1e-4)
     if adaptive:
-        return _proven(step_ratio, method, width)
+        return _proven(step_ratio, found, width)
     k = None if stop is None else whole_number("stop", stop, least=0)
-    return _proven(step_inflation, method, k, width)
+    return _proven(step_inflation, found, k, width)
 
 
 def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
@@ -124,16 +123,21 @@ def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) ->
             f"No bound exists for friction {method.friction:g} < 2: the inflation is infinite, "
             "as the oscillation of the bias grows with the eigenvalue. Use friction ≥ 2."
         )
-    if isinstance(method, Ridge) and adaptive:
-        return AdaptiveEnclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
-    if isinstance(method, Ridge):
-        # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
-        t = exact(1.0 if tau is None else tau)
-        value = (1 + t) ** 2 / (4 * t)
-        return Enclosure(downward(value), upward(value), float(t))
+    if not isinstance(method, Ridge):
+        shape = shape_of(method)
+        if adaptive:
+            return _proven(flow_ratio, shape, width)
+        return _proven(flow_inflation, shape, tau, width)
     if adaptive:
-        return _proven(flow_ratio, shape_of(method), width)
-    return _proven(flow_inflation, shape_of(method), tau, width)
+        return AdaptiveEnclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
+    # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
+    t = exact(1.0 if tau is None else tau)
+    value = (1 + t) ** 2 / (4 * t)
+    return Enclosure(downward(value), upward(value), float(t))
+
+
+def _width(tolerance: float | None, default: float) -> float:
+    return positive_number("tolerance", default if tolerance is None else tolerance)
 
 
 def parameter_error(
@@ -146,9 +150,9 @@ def parameter_error(
               C = \sup_u \Big( c\,\frac{1 - g(u)}{u^2} - g(u) \Big)^2
 
     with λ = c/t² and u = t√s, or λ = c/t and u² = ts where stops scale like 1/λ (gradient flow,
-    ridge, once or iterated). The bound holds for any data. For heavy-ball flow the supremum is also
-    over the damping. The ``stop`` of the enclosure is the u (or ts) where the constant is nearly
-    attained; 0 means in the limit.
+    ridge, once or iterated). The bound holds for any data, and for the fitted values Xβ too. For
+    heavy-ball flow the supremum is also over the damping. The ``stop`` of the enclosure is the u
+    (or ts) where the constant is nearly attained; 0 means in the limit.
 
     Parameters
     ----------
@@ -166,10 +170,10 @@ def parameter_error(
     [0.765625, 0.765625] at stop 0
     """
     c = positive_number("calibration", calibration)
-    return _distance(method, c, FLOW_TOLERANCE if tolerance is None else tolerance, 0)
+    return _distance(method, c, _width(tolerance, FINE), 0)
 
 
-def variance_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) -> Enclosure:
+def variance_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclosure:
     r"""Enclose the largest variance over that of ridge, at any stop and on any spectrum.
 
     .. math:: \mathrm{Var}(t) \le C_2\, \mathrm{Var}^{ridge}(\lambda), \qquad
@@ -208,7 +212,7 @@ def _distance(method: str | Method, calibration: float, tolerance: float, shift:
     return _proven(flow_error, shape_of(found), calibration, width, shift)
 
 
-def bias_coupling(method: str | Method, *, tolerance: float = FLOW_TOLERANCE) -> Enclosure:
+def bias_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclosure:
     r"""Enclose the largest squared bias over that of ridge, at any stop and on any spectrum.
 
     .. math:: C_1 = \sup_u\ (1 + u^2)^2 g(u)^2

@@ -19,6 +19,7 @@ from stoptime.methods.base import Filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow
 from stoptime.methods.ridge import IteratedRidge
+from stoptime.methods.special import bessel_decay
 from stoptime.support.arrays import Array
 
 
@@ -147,9 +148,6 @@ class _Gaussian(Shape):
     def slope(self, u: arb) -> arb:
         return -2 * u * self.shrinkage(u)
 
-    def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - both follow from u
-        return abs((4 * u * u - 2) * (-u * u).exp()).upper()
-
 
 class _Power(Shape):
     """Ridge iterated q times, g = (1 + u²/q)^(-q): T is normal with a random, gamma variance."""
@@ -183,9 +181,6 @@ class _Matern(Shape):
 
     def slope(self, u: arb) -> arb:
         return -u * (-u).exp()
-
-    def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - both follow from u
-        return abs((u - 1) * (-u).exp()).upper()
 
     # φ(u) is the integral of v·exp(-uv) over 0 ≤ v ≤ 1, so φ'(0) = -1/3 and φ''(0) = 1/4.
     gain_bend = property(lambda _: exact(1) / 4)
@@ -280,8 +275,8 @@ class _Bessel(Shape):
 
     def tail_in_floats(self, start: Array) -> Array:
         g = self.in_floats(start)
-        after = AcceleratedFlow(self.friction + 2).shrinkage(start**2, 1.0)
-        slope = -start / (self.friction + 1) * after
+        # as in `slope`, where the friction is larger by two than that of any method
+        slope = -start / (self.friction + 1) * bessel_decay((self.friction + 1) / 2, start)
         q = 1 - (self.friction - 2) / start**2
         return np.asarray(np.sqrt(g**2 + (g / start + slope) ** 2 / q))
 
@@ -295,31 +290,14 @@ def _bessel_shrinkage(nu: arb, u: arb) -> arb:
     for factor in (1, 4, 16):
         with working_precision(factor * PRECISION):
             # flint sums the series of 0F1 accurately up to here
-            if u < 20:
+            if u < 20 or u < nu:
                 value = (-u * u / 4).hypgeom_0f1(nu + 1)
-            elif u < nu:
-                value = _series(nu, u)
             else:
                 value = (nu + 1).gamma() * (2 / u) ** nu * u.bessel_j(nu)
         if value.rel_one_accuracy_bits() > 80:
             return value
     # |g| ≤ 1 always, because g is the mean of cosines.
     return value.intersection(ball(0, 1)) if value.is_finite() else ball(0, 1)
-
-
-def _series(nu: arb, u: arb) -> arb:
-    # The sum 0F1(ν + 1; -u²/4): for large u flint expands at infinity, which fails if ν is larger.
-    z = u * u / 4
-    term = total = exact(1)
-    smallest = exact(2.0) ** (-2 * PRECISION)
-    for k in range(1, 20_000):
-        ratio = z / (k * (nu + k))
-        term = -term * ratio
-        total += term
-        # From here on the terms at least halve, so their sum is at most the last term.
-        if ratio < 0.5 and abs(term) < smallest:
-            return ball(total, abs(term))
-    return ball(0, 1)
 
 
 SHAPES: dict[type[Filter], type[Shape]] = {

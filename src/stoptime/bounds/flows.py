@@ -20,8 +20,8 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell, Shape
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Game, Solution, Square, Strategy, enclosure, imbalance, mean_over_games, slightly_above,
-    small_shrinkage_floor, solve_with_few_points,
+    FlowGame, Square, Strategy, adaptive_enclosure, enclosure, imbalance, slightly_above,
+    small_shrinkage_floor,
 )  # fmt: skip
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest
@@ -33,7 +33,7 @@ def unit_of(shape: Shape) -> float:
 
 
 @dataclass(frozen=True)
-class _FlowGame(Game):
+class _FlowGame(FlowGame):
     """The game of a flow: places are y = √(s/λ*), and stops are the scales σ of u = σy.
 
     All places from ``last_place`` on count as one, with a cap on D² that holds for all of them;
@@ -100,16 +100,11 @@ class _FlowGame(Game):
         g = self.shape.cell(place * stop, place * radius)
         return imbalance(Cell(place, place, exact(0)), g._replace(slopes=place * g.slopes))
 
-    def largest(self, stop: float, tolerance: float) -> tuple[float, float]:
+    def largest_at(self, stop: float, tolerance: float) -> tuple[float, float]:
         """Enclose the largest excess over all places, at one stop."""
-        mixture = Strategy.single(stop)
         # A given stop may be far from the best one, so the grid has the phases u = σy.
         phases = unit_of(self.shape) * np.geomspace(1e-3, 60, 3000)
-        peak, _ = self.highest(mixture, phases / stop)
-        attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
-        cap = slightly_above(attained, tolerance)
-        self.prove_cap(mixture, cap)
-        return attained, cap
+        return self.largest(Strategy.single(stop), tolerance, phases / stop)
 
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         def beyond(place: float) -> arb:
@@ -134,9 +129,9 @@ def flow_inflation(shape: Shape, stop: float | None, tolerance: float) -> Enclos
     game = _FlowGame(shape)
     power = 2 // shape.order
     if stop is not None:
-        return enclosure(*game.largest(stop ** (1 / power), tolerance / 2), stop, tolerance)
+        return enclosure(*game.largest_at(stop ** (1 / power), tolerance / 2), stop, tolerance)
     sigma, _ = game.best_stop(1e-12)
-    attained, cap = game.largest(sigma, tolerance / 4)
+    attained, cap = game.largest_at(sigma, tolerance / 4)
     floor = attained - tolerance / 4
     game.prove_floor(None, floor)
     return enclosure(floor, cap, sigma**power, tolerance)
@@ -151,19 +146,16 @@ def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
         game = _FlowGame(shape, *horizons, points=5000)
         # A mixture of earlier stops is nearly as good, and shorter to prove.
         early = game.stops[game.stops <= game.stops[-2] / 2]
-        above = solve_with_few_points(game, game.places, early, tolerance / 4)
-        below = solve_with_few_points(game, game.places[:-1], game.stops, tolerance / 4)
+        above = game.solved(game.places, early, tolerance / 4)
+        below = game.solved(game.places[:-1], game.stops, tolerance / 4)
         cap = above.upper + room
         floor = max(below.lower - room, 0.0)
         if cap - floor <= tolerance:
             break
     game.prove_cap(above.mixture, cap)
     game.prove_floor(below.spectrum, floor)
-    stops, weights = np.array(above.mixture)
-    mixture = Strategy.of(stops ** (2 // shape.order), weights)
-    places, shares = np.array(below.spectrum)
-    games = Solution(mixture, Strategy.of(places**2, shares), floor, cap)
-    return enclosure(floor, cap, mixture.heaviest, tolerance, games)
+    mixture = above.mixture.moved(lambda sigma: sigma ** (2 // shape.order))
+    return adaptive_enclosure(floor, cap, tolerance, mixture, below.spectrum.moved(np.square))
 
 
 def flow_error(shape: Shape, calibration: float, tolerance: float, shift: int = 0) -> Enclosure:

@@ -21,8 +21,8 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell
 
 from stoptime.bounds.minimax import (  # isort: skip
-    Game, Solution, Square, Strategy, enclosure, imbalance, prove_claim, slightly_above,
-    small_shrinkage_floor, solve_with_few_points,
+    FlowGame, Solution, Square, Strategy, adaptive_enclosure, enclosure, highest, imbalance,
+    prove_claim, slightly_above, small_shrinkage_floor,
 )  # fmt: skip
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
@@ -32,7 +32,7 @@ STOP_OF_EQUAL_EIGENVALUES = 1.6783469900166608  # (1 + α)e^{-α} = 1/2: exact r
 
 
 @dataclass(frozen=True)
-class _HeavyBallGame(Game):
+class _HeavyBallGame(FlowGame):
     """The game of one problem a: places are c = √(s/μ - 1), and stops are α."""
 
     kappa: float
@@ -167,17 +167,14 @@ class _Problems:
         found = _solution(self, a)
         return found.mixture, found.lower
 
+    def games(self, claim: Claim) -> list[tuple[_HeavyBallGame, Strategy]]:
+        """Return the mixtures of a claim, each with the game of its problem."""
+        return [(self.game(a), mixture) for a, mixture in claim]
+
     def highest(self, claim: Claim) -> float:
         """Return the largest sum of a claim over all places, in floating point."""
-        if not self.adaptive:
-            ((a, mixture),) = claim
-            return self.game(a).highest(mixture)[1]
-        places = self.game(1.0).places
-        sums = [
-            mixture.mean(self.game(a).payoff(places, np.array(mixture.points)))
-            for a, mixture in claim
-        ]
-        return float(np.mean(sums, axis=0).max())
+        latest = max(max(mixture.points) for _, mixture in claim)
+        return highest(self.games(claim), self.game(1.0).places_for(latest))[1]
 
     def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
         """Return the problems that are answered, and claims for all problems between two."""
@@ -212,7 +209,7 @@ class _Problems:
                 middle = math.sqrt(first * last)
                 waiting += [(middle, last), (first, middle)]
             if not waiting:
-                return Cover(*worst, _extreme(list(found)))
+                return Cover(*worst, list(found))
         raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
 
     def worst(self) -> Cover:
@@ -227,23 +224,11 @@ class _Problems:
         return self.cover(low, max(low, 1 / math.sqrt(known[0])), known, 0.6 * self.tolerance)
 
 
-def _extreme(claims: list[Claim]) -> list[Claim]:
-    """Leave out what follows from convexity: a mixture at parameters between two others."""
-    by_mixture: dict[Strategy, list[float]] = {}
-    kept = [claim for claim in claims if len(claim) > 1]
-    for claim in claims:
-        if len(claim) == 1:
-            by_mixture.setdefault(claim[0][1], []).append(claim[0][0])
-    for mixture, parameters in by_mixture.items():
-        kept += [((a, mixture),) for a in {min(parameters), max(parameters)}]
-    return kept
-
-
 @lru_cache(maxsize=4096)
 def _solution(problems: _Problems, a: float) -> Solution:
     game = problems.game(a)
     if problems.adaptive:
-        return solve_with_few_points(game, game.places, game.stops, problems.tolerance / 4)
+        return game.solved(game.places, game.stops, problems.tolerance / 4)
     stop, height = game.best_stop(problems.tolerance / 40)
     return Solution(Strategy.single(stop), Strategy.single(0.0), height, height)
 
@@ -266,22 +251,20 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     cover = problems.worst()
     cap = cover.value + 0.8 * tolerance * (1 + cover.value)
     for claim in cover.claims:
-        prove_claim([(problems.game(a), mixture) for a, mixture in claim], cap)
+        prove_claim(problems.games(claim), cap)
     solution = _solution(problems, cover.worst)
     floor = solution.lower - 0.1 * tolerance * (1 + solution.lower)
     if floor > 0:
         witnesses = solution.spectrum if adaptive else None
         problems.game(cover.worst).prove_floor(witnesses, floor)
-    stops, weights = np.array(solution.mixture)
-    mixture = Strategy.of(stops / cover.worst, weights)
+    mixture = solution.mixture.moved(lambda alpha: alpha / cover.worst)
     if not adaptive:
         return enclosure(floor, cap, mixture.heaviest, tolerance)
     # The smallest eigenvalue fixes the damping, even if its share in the spectrum vanishes.
     places, shares = np.array(solution.spectrum)
     eigenvalues = cover.worst**2 * (1 + np.append(0.0, places) ** 2)
     spectrum = Strategy.of(eigenvalues, np.append(0.0, shares))
-    games = Solution(mixture, spectrum, floor, cap)
-    return enclosure(floor, cap, mixture.heaviest, tolerance, games)
+    return adaptive_enclosure(floor, cap, tolerance, mixture, spectrum)
 
 
 def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:

@@ -1,4 +1,4 @@
-"""The polynomials of iterations: their values, and proofs of caps on their excess.
+"""The polynomials of iterations: their values, and what bounds them.
 
 With εs = sin²θ three methods have g = cos(θ)^m·P(cos θ), P a Gegenbauer polynomial with P(1) = 1:
 g(θ) = E cos(θT), as for the flows. The heavy ball has Chebyshev polynomials. Of any other loop only
@@ -8,74 +8,23 @@ the degree is used.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
-from scipy.special import eval_gegenbauer
+from typing import Any
 
 from stoptime.bounds.balls import (  # isort: skip
     PRECISION, WORK_LIMIT, Interval, WorkLimitError, arb, ball, centre_and_radius, downward, exact,
-    horizon, prove_cap, require_flint, squared, upward, Values, working_precision,
+    require_flint, squared, upward, working_precision,
 )  # fmt: skip
-from stoptime.bounds.filters import Cell, Curve
-from stoptime.bounds.minimax import Strategy, imbalance, mean_of_squares, slightly_above
-from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.bounds.filters import Curve
+from stoptime.bounds.minimax import Strategy
 from stoptime.methods.recurrence import Update
-from stoptime.support.arrays import Array
-from stoptime.theory.search import lowest
 
-PROVEN_ITERATIONS = (GradientDescent, Nesterov, NuMethod, HeavyBall)
-QUARTER = math.nextafter(math.pi / 2, 2.0)  # the angle of y = 1, rounded up
 LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
 
 
-class Iterates(ABC):
-    """The iterates of a method with certified constants, and proofs of their excess."""
-
-    method: Any
-    longest: ClassVar[float]
-    """The longest εL for which the proofs hold."""
-
-    @abstractmethod
-    def at(self, k: int) -> Any:
-        """Return iterate k: its shrinkage, its gain at zero, and a cap on what comes later."""
-
-    @abstractmethod
-    def largest_excess(
-        self, mixture: Strategy, rho: arb, reach: Interval, tolerance: float
-    ) -> tuple[float, float]:
-        """Enclose the largest mean of D² for εs in ``reach``, at one ρ."""
-
-    def first(self, theta: arb, count: int) -> list[arb]:
-        """Return the shrinkage of the first iterates at one angle."""
-        with loop_precision(count):
-            loop = as_balls(self.method.update(k) for k in range(1, count))
-            return list(run_loop(loop, theta.sin() ** 2))
-
-    def angles(self, k: int) -> Array:
-        """Return angles that show all peaks of |D| up to iterate k."""
-        # The peak is at a few units of the phase, but for fast oscillations of early iterates.
-        slow = 8.5 / max(1.0, math.sqrt(float(self.at(k).first_gain)))
-        count = 500 + math.ceil(200 * (k + 1) * getattr(self.method, "eta", 0.0) ** (k / 4))
-        even = np.linspace(0.0, QUARTER, count)
-        return np.union1d(even, np.linspace(0.0, min(QUARTER, slow), 1500))[1:]
-
-    def in_floats(self, k: int, theta: Array) -> Array:
-        """Return the shrinkage of iterate k at many angles."""
-        return np.asarray(self.method.with_params(step=1.0).shrinkage(np.sin(theta) ** 2, k))
-
-    def excess_in_floats(self, mixture: Strategy, rho: float, theta: Array) -> Array:
-        """Return the mean of D² at many angles."""
-        y = np.sin(theta) / rho
-        shrinkages = [self.in_floats(int(k), theta) for k in mixture.points]
-        return mixture.mean(np.array([(y * g - (1 - g) / y) ** 2 for g in shrinkages]).T)
-
-
 @dataclass(frozen=True)
-class _Gegenbauer(Curve):
+class Gegenbauer(Curve):
     """An iterate g = cos(θ)^power · P(cos θ)."""
 
     power: int
@@ -83,9 +32,11 @@ class _Gegenbauer(Curve):
     order: float  # of the polynomial P, at least 1
 
     def shrinkage(self, theta: arb) -> arb:
+        """Return g at an angle."""
         return theta.cos() ** self.power * self._factor(theta)
 
     def slope(self, theta: arb) -> arb:
+        """Return g' at an angle."""
         c = theta.cos()
         inner = 0 if self.power == 0 else self.power * c ** (self.power - 1) * self._factor(theta)
         return -theta.sin() * (inner + c**self.power * self._factor_slope(theta))
@@ -95,11 +46,6 @@ class _Gegenbauer(Curve):
         """E T², where T is a sum of ``power`` independent signs and of a variable for P."""
         n, nu = exact(self.degree), exact(self.order)
         return self.power + n * (n + 2 * nu) / (2 * nu + 1)
-
-    @property
-    def first_gain(self) -> arb:
-        """The gain at zero, in units of the step."""
-        return self.bend_cap / 2
 
     def _factor(self, theta: arb) -> arb:
         return _gegenbauer(self.degree, exact(self.order), theta)
@@ -114,7 +60,7 @@ class _Gegenbauer(Curve):
 
     def later(self, theta: arb) -> arb:
         """Return a cap on |g| for this iterate and all later ones."""
-        power = theta.cos().nonnegative_part() ** self.power
+        power = abs(theta.cos()) ** self.power
         if self.degree == 0:
             return power
         # (P - c·before)² + (s·before)² never grows with the degree, as the page shows.
@@ -135,104 +81,7 @@ class _Gegenbauer(Curve):
         P = self._factor(theta)
         velocity = -theta.sin() * self._factor_slope(theta) + nu * theta.cot() * P
         envelope = (P**2 + velocity**2 / q).sqrt().upper()
-        return theta.cos().nonnegative_part() ** self.power * envelope
-
-
-@dataclass(frozen=True)
-class _GegenbauerIterates(Iterates):
-    """Iterates with the power ak + c and the degree bk - c, for k ≥ 1."""
-
-    method: Any
-    a: int
-    b: int
-    c: int
-    order: float
-    longest: ClassVar[float] = 1 + 1e-12  # rounding may raise εL above 1 where the step is 1/L
-
-    def at(self, k: int) -> _Gegenbauer:
-        if k == 0:
-            return _Gegenbauer(0, 0, self.order)
-        return _Gegenbauer(self.a * k + self.c, self.b * k - self.c, self.order)
-
-    def in_floats(self, k: int, theta: Array) -> Array:
-        iterate = self.at(k)
-        at_one = eval_gegenbauer(iterate.degree, self.order, 1.0)
-        # The polynomial is faster than a long loop, unless it overflows.
-        if k < 64 or not np.isfinite(at_one):
-            return super().in_floats(k, theta)
-        c = np.cos(theta)
-        factor = eval_gegenbauer(iterate.degree, self.order, c) / at_one
-        return np.asarray(c**iterate.power * factor)
-
-    def first(self, theta: arb, count: int) -> list[arb]:
-        if self.b:
-            return super().first(theta, count)
-        return [self.at(k).shrinkage(theta) for k in range(count)]
-
-    def _values(self, mixture: Strategy, rho: arb) -> Values:
-        """Return the mean of D² on a cell of angles."""
-        iterates = [self.at(int(k)) for k in mixture.points]
-        shares = mixture.shares
-
-        def values(theta: arb, radius: arb) -> arb:
-            cell = ball(theta, radius)
-            y = Cell(theta.sin() / rho, cell.sin() / rho, cell.cos() / rho)
-            squares = (imbalance(y, iterate.cell(theta, radius)) for iterate in iterates)
-            return mean_of_squares(shares, squares, radius)
-
-        return values
-
-    def largest_excess(
-        self, mixture: Strategy, rho: arb, reach: Interval, tolerance: float
-    ) -> tuple[float, float]:
-        last = QUARTER if reach[1] >= 1 else upward(exact(reach[1]).sqrt().asin())
-        grid = self.angles(int(max(mixture.points)))
-        grid = np.append(grid[grid < last], last)
-
-        def depth(theta: Array) -> Array:
-            found = self.excess_in_floats(mixture, float(rho), theta.ravel())
-            return -found.reshape(theta.shape)
-
-        peak, _ = lowest(depth, grid, margin=0.05)
-        attained = downward(self._values(mixture, rho)(exact(peak), exact(0)))
-        cap = slightly_above(attained, tolerance)
-        self._prove_cap(mixture, rho, cap, last)
-        return attained, cap if reach[1] <= 1 else self._slightly_beyond(mixture, rho, cap, reach)
-
-    def _prove_cap(self, mixture: Strategy, rho: arb, cap: float, last: float) -> None:
-        level = exact(cap)
-        iterates = [self.at(int(k)) for k in mixture.points]
-
-        def tail(start: float) -> arb:
-            if start >= last:
-                return exact(0)
-            sine = exact(start).sin()
-            envelopes = (iterate.tail(start) for iterate in iterates)
-            return mixture.total((sine * e / rho + rho * (1 + e) / sine) ** 2 for e in envelopes)
-
-        # As 1 - g ≤ θ²·E T²/2 and θ ≤ (π/2)·sin θ, the bracket is 1 + φ at most, and
-        # |D| ≤ y·(1 + φ) with y = sin θ/ρ ≤ θ/ρ.
-        bends = [iterate.bend_cap for iterate in iterates]
-        steepest = mixture.total((1 + bend * rho**2 * exact(1.25)) ** 2 for bend in bends)
-        unit = 1 / math.sqrt(max(1.0, *map(float, bends)))
-        end = min(horizon(tail, unit, level), last)
-        first = downward(rho * (level / steepest).sqrt())
-        prove_cap(self._values(mixture, rho), (min(first, end), end), level)
-
-    def _slightly_beyond(
-        self, mixture: Strategy, rho: arb, proven: float, reach: Interval
-    ) -> float:
-        """Return a cap up to an εL that rounding has raised above 1, given one up to 1."""
-        # No polynomial of the degree n of D² that is at most M on [0, 1] exceeds M·T_n(2y - 1)
-        # beyond 1 (Chebyshev).
-        iterate = self.at(int(mixture.heaviest))
-        end, cap = exact(reach[1]), exact(proven)
-        growth = (2 * end - 1).chebyshev_t(iterate.power + iterate.degree + 1)
-        # With cos θ = iτ, τ² = y - 1: the polynomial is a mean of T_j(iτ), j up to its degree.
-        tau = (end - 1).sqrt()
-        g = tau**iterate.power * (iterate.degree * tau.asinh()).cosh()
-        direct = (end.sqrt() / rho * g + (1 + g) * rho) ** 2
-        return upward((cap * growth).min(cap.max(direct)))
+        return abs(theta.cos()) ** self.power * envelope
 
 
 def _gegenbauer(degree: int, nu: arb, theta: arb) -> arb:
@@ -247,7 +96,7 @@ def _gegenbauer(degree: int, nu: arb, theta: arb) -> arb:
 
 
 @dataclass(frozen=True)
-class _Chebyshev:
+class Chebyshev:
     """Iterate k of the heavy ball with the momentum η."""
 
     k: int
@@ -262,6 +111,7 @@ class _Chebyshev:
         return q**self.k * (x.chebyshev_u(self.k) - q * x.chebyshev_u(self.k - 1))
 
     def shrinkage(self, theta: arb) -> arb:
+        """Return g at an angle."""
         return self.polynomial(theta.sin() ** 2)
 
     def later(self, theta: arb) -> arb:
@@ -273,59 +123,9 @@ class _Chebyshev:
             # Without oscillation g falls to zero and stays positive.
             return g
         # This energy of two neighbours is multiplied by η in every step.
-        before = _Chebyshev(max(self.k - 1, 0), self.eta).shrinkage(theta)
+        before = Chebyshev(max(self.k - 1, 0), self.eta).shrinkage(theta)
         energy = (g - c * before) ** 2 + (eta - c**2) * before**2
         return (energy / (eta - c**2)).upper().sqrt() if c < eta.sqrt() else exact(math.inf)
-
-    @property
-    def first_gain(self) -> arb:
-        """The gain at zero, in units of the step: the sum of (1 - η^j)/(1 - η), j ≤ k."""
-        eta = exact(self.eta)
-        return (self.k - eta * (1 - eta**self.k) / (1 - eta)) / (1 - eta)
-
-
-@dataclass(frozen=True)
-class _HeavyBallIterates(Iterates):
-    """The iterates of the heavy ball with a constant momentum."""
-
-    method: Any
-    eta: float
-    longest: ClassVar[float] = math.inf
-
-    def at(self, k: int) -> _Chebyshev:
-        return _Chebyshev(k, self.eta)
-
-    def largest_excess(
-        self, mixture: Strategy, rho: arb, reach: Interval, tolerance: float
-    ) -> tuple[float, float]:
-        iterates = [self.at(int(k)) for k in mixture.points]
-
-        def shrinkages(y: arb) -> list[arb]:
-            return [iterate.polynomial(y) for iterate in iterates]
-
-        k = int(max(mixture.points))
-        return polynomial_excess(shrinkages, mixture, k, rho, reach, tolerance)
-
-
-def iterates_of(method: Any) -> Iterates:
-    """Return the iterates of a method that has certified constants."""
-    if type(method) is HeavyBall:
-        if isinstance(method.momentum, str) or not method.follows_flow:
-            raise ValueError(
-                "The constant of HeavyBall depends on its momentum: give the momentum as a number."
-            )
-        return _HeavyBallIterates(method, method.eta)
-    if not method.universal_guarantee:
-        raise ValueError(
-            f"No bound of {method} is proven: it needs a constant step, friction ≥ 2 without a "
-            "constant momentum, or ν ≥ 1/2."
-        )
-    # without momentum, every iteration is gradient descent
-    if isinstance(method, Nesterov) and method.has_momentum:
-        return _GegenbauerIterates(method, 1, 1, 1, method.friction / 2)
-    if isinstance(method, NuMethod):
-        return _GegenbauerIterates(method, 0, 2, 0, 2 * method.nu)
-    return _GegenbauerIterates(method, 2, 0, 0, 1.0)
 
 
 def polynomial_excess(

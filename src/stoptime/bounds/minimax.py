@@ -46,6 +46,10 @@ class Strategy(NamedTuple):
         """Return the strategy that is one point."""
         return cls((float(point),), (1.0,))
 
+    def moved(self, to: Callable[[Array], Array]) -> Strategy:
+        """Return the strategy with other points of the same weights."""
+        return Strategy.of(to(np.array(self.points)), np.array(self.weights))
+
     @property
     def heaviest(self) -> float:
         """The point with the largest weight."""
@@ -105,7 +109,7 @@ def slightly_above(value: float, tolerance: float) -> float:
 
 
 class Game(ABC):
-    """A spectrum against a stop: places and stops, D in floating point and on cells of both."""
+    """A spectrum against a stop: places and stops, and D² in floating point."""
 
     places: Array
     """A fine grid of places; a last infinite one stands for all places beyond the grid."""
@@ -117,16 +121,72 @@ class Game(ABC):
         """Return D² in floating point; at infinity a cap on it, or a floor under it."""
 
     @abstractmethod
+    def largest(self, mixture: Strategy, tolerance: float) -> tuple[float, float]:
+        """Enclose the largest sum of a mixture over all places."""
+
+    def places_for(self, stop: float) -> Array:  # noqa: ARG002 - for games that use it
+        """Return a grid of places that resolves D² at stops up to this one."""
+        return self.places
+
+    def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
+        """Return the place with the largest sum of a mixture, also between places of the grid."""
+        grid = self.places_for(max(mixture.points)) if places is None else places
+        return highest([(self, mixture)], grid)
+
+    def lowest(self, spectrum: Strategy) -> float:
+        """Return the least sum of a spectrum over all stops, also between those of the grid."""
+        points = np.array(spectrum.points)
+
+        def height(stops: Array) -> Array:
+            return spectrum.mean(self.payoff(points, stops.ravel()).T).reshape(stops.shape)
+
+        return lowest(height, self.stops, margin=0.05)[1]
+
+
+def highest(mixtures: Sequence[tuple[Game, Strategy]], grid: Array) -> tuple[float, float]:
+    """Return the place with the largest mean of D² over mixtures of stops in several games."""
+
+    def depth(places: Array) -> Array:
+        flat = places.ravel()
+        sums = [one.mean(game.payoff(flat, np.array(one.points))) for game, one in mixtures]
+        return np.asarray(-np.mean(sums, axis=0)).reshape(places.shape)
+
+    place, least = lowest(depth, grid, margin=0.05)
+    return place, -least
+
+
+class CellGame(Game):
+    """A game with D on cells of places, which prove caps."""
+
+    @abstractmethod
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
         """Return D at one stop on a cell of places."""
 
     @abstractmethod
-    def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
-        """Return D at one place on a cell of stops."""
-
-    @abstractmethod
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         """Return the places at which the cap is not proven by a tail or near zero."""
+
+    def prove_cap(self, mixture: Strategy, cap: float) -> None:
+        """Prove that the mixture has at most this excess at every place."""
+        prove_claim([(self, mixture)], cap)
+
+    def largest(
+        self, mixture: Strategy, tolerance: float, places: Array | None = None
+    ) -> tuple[float, float]:
+        """Enclose the largest sum of a mixture over all places."""
+        peak, _ = self.highest(mixture, places)
+        attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
+        cap = slightly_above(attained, tolerance)
+        self.prove_cap(mixture, cap)
+        return attained, cap
+
+
+class FlowGame(CellGame):
+    """A game with D on cells of stops too, which prove floors."""
+
+    @abstractmethod
+    def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
+        """Return D at one place on a cell of stops."""
 
     @abstractmethod
     def late_floor(self, place: float) -> arb:
@@ -137,10 +197,6 @@ class Game(ABC):
         """A grid of stops on which the largest D² shows all its dips."""
         return self.stops[np.isfinite(self.stops)]
 
-    def places_for(self, stop: float) -> Array:  # noqa: ARG002 - for games that use it
-        """Return a grid of places that resolves D² at stops up to this one."""
-        return self.places
-
     def place(self, point: float) -> arb:
         """Return the place of a witness as a ball, which certainly is one of the places."""
         return exact(point)
@@ -148,26 +204,6 @@ class Game(ABC):
     def heights(self, stops: Array) -> Array:
         """Return the largest D² on the grid of places, at many stops, in floating point."""
         return np.asarray(self.payoff(self.places, stops).max(axis=0))
-
-    def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
-        """Return the place with the largest sum of a mixture, also between places of the grid."""
-        points = np.array(mixture.points)
-
-        def depth(places: Array) -> Array:
-            return -mixture.mean(self.payoff(places.ravel(), points)).reshape(places.shape)
-
-        grid = self.places_for(max(mixture.points)) if places is None else places
-        place, least = lowest(depth, grid, margin=0.05)
-        return place, -least
-
-    def lowest(self, spectrum: Strategy) -> float:
-        """Return the least sum of a spectrum over all stops, also between those of the grid."""
-        points = np.array(spectrum.points)
-
-        def height(stops: Array) -> Array:
-            return spectrum.mean(self.payoff(points, stops.ravel()).T).reshape(stops.shape)
-
-        return lowest(height, self.stops, margin=0.05)[1]
 
     def best_stop(self, width: float) -> tuple[float, float]:
         """Return the stop whose largest D² is least, to a relative width, and this D²."""
@@ -191,41 +227,35 @@ class Game(ABC):
         least, log_stop = min(found)
         return math.exp(log_stop), least
 
+    def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
+        """Solve the game of the first reading on grids, with values that hold between them."""
+        found = solve(self.payoff, places, stops, tolerance)
+        upper = self.highest(found.mixture)[1]
+        return found._replace(lower=self.lowest(found.spectrum), upper=upper)
+
     def witness(self, stop: float) -> Strategy:
         """Return a place at which D² is large at one stop, in floating point."""
         places = self.places_for(stop)
         return Strategy.single(self.highest(Strategy.single(stop), places[np.isfinite(places)])[0])
 
-    def prove_cap(self, mixture: Strategy, cap: float) -> None:
-        """Prove that the mixture has at most this excess at every place."""
-        prove_claim([(self, mixture)], cap)
-
     def prove_floor(self, spectrum: Strategy | None, floor: float) -> None:
         """Prove that every stop has at least this excess: on a spectrum, or at some place."""
         level = exact(floor)
         last = float(self.stops[np.isfinite(self.stops)][-1])
-        used = spectrum or self.witness(math.inf)
-        if not used.total(map(self.late_floor, used.points)) >= level:
+        late = spectrum or self.witness(math.inf)
+        if not late.total(map(self.late_floor, late.points)) >= level:
             raise WorkLimitError("Not proven: no late stop is better than the best one.")
 
-        def suffices(stop: arb, radius: arb) -> bool:
+        def holds(box: Box) -> bool:
+            stop, radius = centre_and_radius(box[0])
+            used = spectrum or self.witness(sum(box[0]) / 2)
             squares = [self.over_stops(self.place(point), stop, radius) for point in used.points]
             return bool(mean_of_squares(used.shares, squares, radius) >= level)
-
-        def holds(box: Box) -> bool:
-            nonlocal used
-            # The witness of the cell before often serves this one too, and looking is slower.
-            cell = centre_and_radius(box[0])
-            if suffices(*cell):
-                return True
-            if spectrum is None:
-                used = self.witness(sum(box[0]) / 2)
-            return spectrum is None and suffices(*cell)
 
         verify(holds, ((0.0, last),))
 
 
-Mixtures = Sequence[tuple[Game, Strategy]]
+Mixtures = Sequence[tuple[CellGame, Strategy]]
 
 
 def mean_over_games(mixtures: Mixtures) -> Values:
@@ -283,13 +313,6 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
     )
 
 
-def solve_with_few_points(game: Game, places: Array, stops: Array, tolerance: float) -> Solution:
-    """Solve the game of the first reading, with few points, and values that hold between grids."""
-    found = solve(game.payoff, places, stops, tolerance)
-    mixture, spectrum = _merged(found.mixture), _merged(found.spectrum)
-    return Solution(mixture, spectrum, game.lowest(spectrum), game.highest(mixture)[1])
-
-
 def estimated_game(method: Filter, tolerance: float = 1e-5) -> Solution:
     """Solve the game of a method without a scale of its own, in floating point and unproven.
 
@@ -341,25 +364,8 @@ def _peaks(heights: Array, level: float) -> NDArray[np.intp]:
     return np.flatnonzero(is_peak)
 
 
-def _merged(strategy: Strategy) -> Strategy:
-    """Replace close neighbours by one point each, which makes a proof shorter."""
-    # The linear program divides a point between its neighbours on the grid. Points within two
-    # thousandths change a sum of squares by a few millionths.
-    points, weights = np.array(strategy)
-    group = np.cumsum(np.append(True, np.diff(points) > 2e-3 * points[:-1])) - 1
-    total = np.bincount(group, weights).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # an infinite point is alone in its group
-        means = np.bincount(group, weights * points) / total
-    return Strategy.of(means, total)
-
-
-def enclosure(
-    floor: float, cap: float, stop: float, tolerance: float, games: Solution | None = None
-) -> Enclosure:
-    """Return the enclosure of 1 + D², given proven ends of D²; refuse one that is too wide.
-
-    In the first reading ``games`` has the mixture, and eigenvalues in place of its places.
-    """
+def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclosure:
+    """Return the enclosure of 1 + D², given proven ends of D²; refuse one that is too wide."""
     lower = downward(1 + exact(max(floor, 0.0)))
     upper = upward(1 + exact(cap))
     if upper - lower > tolerance * max(1.0, lower):
@@ -367,16 +373,18 @@ def enclosure(
             f"The ratio is only known to lie in [{lower!r}, {upper!r}]; use a larger tolerance "
             f"than {tolerance:g}."
         )
-    if games is None:
-        return Enclosure(lower, upper, float(stop))
+    return Enclosure(lower, upper, float(stop))
+
+
+def adaptive_enclosure(
+    floor: float, cap: float, tolerance: float, mixture: Strategy, spectrum: Strategy
+) -> AdaptiveEnclosure:
+    """Return the enclosure of the first reading, with its mixture and its eigenvalues."""
+    found = enclosure(floor, cap, mixture.heaviest, tolerance)
     # The weight of an eigenvalue x in the game is its share of the ridge risk. The risk of ridge in
     # one direction is proportional to 1/(1 + x), so the share of directions is larger by 1 + x.
-    x, weights = np.array(games.spectrum)
+    x, weights = np.array(spectrum)
     directions = weights * (1 + x)
-    return AdaptiveEnclosure(
-        lower,
-        upper,
-        float(stop),
-        tuple(zip(*games.mixture, strict=True)),
-        tuple(zip(x.tolist(), (directions / directions.sum()).tolist(), strict=True)),
-    )
+    shares = (directions / directions.sum()).tolist()
+    pairs = tuple(zip(*mixture, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
+    return AdaptiveEnclosure(found.lower, found.upper, found.stop, *pairs)

@@ -56,9 +56,13 @@ class PlannedRun:
 
 
 def planned_run(
-    method: Iteration, penalty: float, eigenvalues: Any, *, complete: bool
+    method: Iteration, penalty: float, eigenvalues: Any, *, complete: bool, n_samples: float | None
 ) -> PlannedRun:
-    """Return the run of a method that is stopped where its guarantee against ridge is best."""
+    """Return the run of a method that is stopped where its largest ratio to ridge is least.
+
+    What to expect on these eigenvalues is known if they are ``complete``, and the error of
+    predictions with the number of rows.
+    """
     if eigenvalues is not None:
         method = method.tuned_to(eigenvalues)
     found = calibration.calibrate_to(method, penalty, eigenvalues=eigenvalues)
@@ -68,19 +72,25 @@ def planned_run(
             "convergence."
         )
     like = calibration.equivalent_penalty(method, found.stop, eigenvalues=eigenvalues)
-    expected = None
+    expected = error = None
     if eigenvalues is not None and complete:
         exact, stop = affordable(method, found.stop)
-        g = exact.shrinkage(eigenvalues, stop)
-        gain = exact.gain(eigenvalues, stop)
-        ridge = float(np.sum(1 / (eigenvalues + penalty)))
-        expected = float(np.sum(g**2 / penalty + eigenvalues * gain**2)) / ridge
+        s = np.asarray(eigenvalues, dtype=np.float64)
+        # With coordinates of the signal of size one, the penalty λ = σ²/n is the best one.
+        risk = exact.shrinkage(s, stop) ** 2 + penalty * s * exact.gain(s, stop) ** 2
+        ridge = penalty / (s + penalty)
+        expected = float(np.sum(risk) / np.sum(ridge))
+        if n_samples is not None:
+            noise = penalty * n_samples
+            error = float((noise + s @ risk) / (noise + s @ ridge))
     low, high, _ = calibration.range_in_units(method, eigenvalues, 1.0)
     high = min(high, calibration.largest_possible(method)) if eigenvalues is None else high
     k = int(found.stop)
     proven = proven_guarantee(method, k, penalty, (low, high))
     bound = found.inflation if proven is None else proven
-    return PlannedRun(method, k, like, bound, expected, (low, high), proven=proven is not None)
+    return PlannedRun(
+        method, k, like, bound, expected, (low, high), error, proven=proven is not None
+    )
 
 
 def best_penalty(known: Spectrum | Array | None) -> float:
@@ -135,17 +145,14 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
         # a run that diverges costs without bound
         return (found, error) if np.isfinite(found + error) else (np.inf, np.inf)
 
-    def cost(rows: int) -> float:
-        return costs(rows)[0]
-
     here, error = costs(size)
     # Batches that add one per cent to the risk no longer matter.
     # the excess falls like 1/size: a first guess, and then powers of two around it
     excess = min(here - 1, 1e6) * size / 0.01
     enough = 2 ** int(np.ceil(np.log2(np.clip(excess, 1.0, source.n_samples))))
-    while enough > 1 and cost(enough // 2) <= 1.01:
+    while enough > 1 and costs(enough // 2)[0] <= 1.01:
         enough //= 2
-    while enough < source.n_samples and cost(enough) > 1.01:
+    while enough < source.n_samples and costs(enough)[0] > 1.01:
         enough *= 2
     return BatchCost(size, here, error, enough if enough < source.n_samples else None)
 

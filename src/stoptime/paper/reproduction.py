@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
-from stoptime.bounds.heavy_ball import estimated_heavy_ball
+from stoptime.bounds import statements, table
 from stoptime.bounds.summary import (
     BEST_STOP,
     ONE_STOP,
@@ -19,10 +18,9 @@ from stoptime.bounds.summary import (
     claims,
     paper_bound,
 )
-from stoptime.methods.flows import HeavyBallFlow
 from stoptime.methods.registry import METHODS
 from stoptime.paper.experiment import Experiment
-from stoptime.paper.sharp_constant import sharp_constant
+from stoptime.paper.sharp_constant import by_condition_number, sharp_constant
 from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
@@ -36,17 +34,6 @@ N_FEATURES = 100
 SEED = 2022
 INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
-SOURCES = (  # the statement of the paper that a constant belongs to, by how its name begins
-    ("gradient flow / ridge, t", "prior work, quoted beside the lemma on gradient flow"),
-    (f"gradient flow / ridge, {BEST_STOP}", "Lemma: risk inflation for gradient flow"),
-    (f"gradient flow / ridge, {ONE_STOP}", "the min-max in the proof of this lemma"),
-    (f"accelerated flow / ridge, {BEST_STOP}", "Theorem: risk inflation for accelerated flow"),
-    (f"accelerated flow / ridge, {ONE_STOP}", "the min-max in the proof of this theorem"),
-    ("accelerated flow, parameter error", "Theorem: parameter error bound"),
-    ("heavy-ball flow, parameter error", "Theorem: parameter error bound for heavy ball"),
-    ("heavy-ball flow / ridge", "Lemma: risk inflation for heavy ball flow"),
-    ("critically damped flow / ridge", "arXiv 2201.05405, stated as 1.035"),
-)
 # as in the legends of the paper
 ORDER = ("accelerated-flow", "heavy-ball-flow", "gradient-flow", "ridge")
 
@@ -106,22 +93,14 @@ def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -
 
 
 def heavy_ball_bound(certify: bool) -> Experiment:
-    """Draw the paper's h(κ) and the sharp constant on the same axes."""
-    theorem = heavy_ball_theorem(CURVE_CONDITION_NUMBERS)
-    ends = []
-    for kappa in CURVE_CONDITION_NUMBERS.tolist():
-        if certify:
-            found = risk_inflation(HeavyBallFlow(), condition_number=kappa, tolerance=1e-3)
-            ends.append((found.lower, found.upper))
-        else:
-            ends.append((estimated_heavy_ball(kappa, adaptive=False, tolerance=3e-3),) * 2)
+    """Draw the paper's h(κ) and the sharp constants of both readings on the same axes."""
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
-    kind = "certified" if certify else "numerical"
-    numbers = np.column_stack([CURVE_CONDITION_NUMBERS, theorem, ends])
-    plots.heavy_ball_constant(CURVE_CONDITION_NUMBERS, theorem, numbers[:, -1], kind, ax=ax)
-    rows = [tuple(row) for row in numbers.tolist()]
-    columns = ("kappa", "theorem_h", f"{kind}_lower", f"{kind}_upper")
-    caption = "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and a sharp one."
+    rows = by_condition_number(ax, CURVE_CONDITION_NUMBERS, certify=certify)
+    columns = ("panel", "curve", "x", "value")
+    caption = (
+        "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and the sharp constants "
+        "of one stop for each κ and μ/λ*, and of the best stop of each spectrum."
+    )
     return Experiment("heavy_ball_constant", figure, columns, rows, caption)
 
 
@@ -174,15 +153,17 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
+    printed = claims(TABLE_CONDITION_NUMBERS)
+    source = {claim.statement: claim.source for claim in printed}
     head = ["constant", "statement of the paper", "printed there"]
     found: list[tuple[str, float | None, list[str]]]
     if proven is None:
         intro = "Estimated in floating point, without a proof; `--certify` proves all of them."
-        head += ["at most, about"]
+        head.append("about")
         # Every number that is in print has an estimate; searches know some to three decimals only.
         found = [
             (claim.statement, claim.paper, [rounded_up(claim.estimate(), 4)])
-            for claim in claims(TABLE_CONDITION_NUMBERS)
+            for claim in printed
             if claim.estimate is not None and claim.paper is not None
         ]
     else:
@@ -197,15 +178,8 @@ def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> 
         "min-max in their proofs, and the number for a plan that does not see the spectrum."
     )
     lines = ["# The paper, recomputed", "", "## Constants", "", f"{intro} {reading}", ""]
-    rows = [[name, _source(name, paper), paper_bound(paper), *more] for name, paper, more in found]
+    rows = [[name, source[name], paper_bound(paper), *more] for name, paper, more in found]
     lines += ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
     return "\n".join(lines) + "\n"
-
-
-def _source(statement: str, paper: object) -> str:
-    """Return the statement of the paper that a constant belongs to."""
-    if paper is None:
-        return "beyond the paper"
-    return next(source for start, source in SOURCES if statement.startswith(start))

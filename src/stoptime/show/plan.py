@@ -21,7 +21,6 @@ from stoptime.spectrum.decompose import decompose
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory.calibration import possible_eigenvalues
-from stoptime.theory.search import affordable
 from stoptime.theory.stochastic import SpectrumSource
 
 if TYPE_CHECKING:
@@ -233,6 +232,7 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not isinstance(known, Spectrum) or known.accuracy.complete
     data = known if isinstance(known, Spectrum) and complete else None
+    n_samples = None if data is None else data.n_samples
     scale = _loss_scale(known) if loss == "mse" else 1.0
     chosen = chosen.in_units_of(scale) if chosen.is_tuned else chosen
     if eigenvalues is None and not chosen.is_tuned:
@@ -242,8 +242,7 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     penalty = best_penalty(known) if penalty is None else positive_number("penalty", penalty)
 
     def made(one: Iteration) -> PlannedRun:
-        run = planned_run(one, penalty, eigenvalues, complete=complete)
-        return replace(run, expected_error=_expected_error(run, penalty, data))
+        return planned_run(one, penalty, eigenvalues, complete=complete, n_samples=n_samples)
 
     descent = made(_configured(get_method("gradient-descent"), chosen.step))
     safer = _safer(chosen)
@@ -270,18 +269,6 @@ def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_
 
     runs = {name: costed(getattr(planned, name)) for name in ("run", "descent", "safer")}
     return replace(planned, **runs)
-
-
-def _expected_error(run: PlannedRun, penalty: float, data: Spectrum | None) -> float | None:
-    """Return the expected error of predictions, with the noise, over that of the best ridge."""
-    if data is None:
-        return None
-    s = data.padded_eigenvalues.astype(np.float64)
-    method, stop = affordable(run.method, run.iterations)
-    # with coordinates of the signal of size one, the penalty λ = σ²/n is the best one
-    noise = penalty * data.n_samples
-    risk = s @ (method.shrinkage(s, stop) ** 2 + penalty * s * method.gain(s, stop) ** 2)
-    return float((noise + risk) / (noise + np.sum(s * penalty / (s + penalty))))
 
 
 def _loss_scale(known: Any) -> float:

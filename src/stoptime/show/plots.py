@@ -221,22 +221,6 @@ def learning(curves: Sequence[LearningCurve], ax: Axes | None = None) -> Axes:
     return ax
 
 
-def heavy_ball_constant(
-    kappa: ArrayLike, theorem: ArrayLike, sharp: ArrayLike, kind: str, ax: Axes | None = None
-) -> Axes:
-    """Draw the paper's h(κ) beside the sharp constant C(κ), whose ``kind`` is in the legend."""
-    ax = _axes(ax)
-    color = COLORS["heavy-ball-flow"]
-    label = f"sharp constant C(κ), {kind}"
-    ax.plot(kappa, theorem, color="#CC79A7", linewidth=1.8, label="the paper's bound h(κ)")
-    ax.plot(kappa, sharp, color=color, linewidth=1.8, marker=".", label=label)
-    ax.axhline(1, color="0.6", linewidth=0.8, zorder=0)
-    ax.set(xscale="log", yscale="log", xlabel="condition number κ")
-    ax.set_ylabel("risk over best ridge risk, at most")
-    ax.legend()
-    return ax
-
-
 def darken(figure: Figure) -> None:
     """Recolour a figure drawn for white paper, in place, so that it can be read on a dark page.
 

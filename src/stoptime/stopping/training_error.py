@@ -424,6 +424,6 @@ def _best_guarantee(problem: Problem, penalty: float) -> tuple[float, str]:
     )
     message = (
         f"equivalent to ridge with the estimated best penalty, {penalty:.3g}: "
-        f"at most {rounded_up(found.inflation)} times its Bayes risk"
+        f"at most about {rounded_up(found.inflation)} times its Bayes risk"
     )
     return found.stop, message

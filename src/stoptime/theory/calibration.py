@@ -38,7 +38,8 @@ class Calibration:
     ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
     largest ratio of Bayes risk to optimal ridge risk with this one stop for all spectra, and
     ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖². Both maxima are
-    found by a search in floats. Those of an iteration beyond its horizon are those of its flow.
+    found by a search in floats. Those of an iteration beyond its horizon are those of its flow,
+    with room for another phase where the flow has no constant for all spectra.
     """
 
     stop: float
