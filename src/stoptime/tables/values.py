@@ -87,7 +87,7 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
         # 20240131 may be a date; in a column with gaps it is a whole number all the same
         may_be_days = known.size and ((known > 19e6) & (known < 21e6)).all()
         if may_be_days if like is None else like.kind == "date":
-            return _read_text(words(series.convert_dtypes()), like, decimal)
+            return _read_text(series.convert_dtypes(), like, decimal)
         return Form("number"), values
     # the values of a column of Python objects have to be looked at
     inferred = kinds.infer_dtype(series, skipna=True)
@@ -99,21 +99,30 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
     odd = inferred == "mixed" and any(isinstance(value, nested) for value in series)
     if odd or inferred not in {"string", "mixed", "mixed-integer"}:
         raise ValueError(f"{inferred} values cannot become numbers: drop the column.")
-    return _read_text(words(series), like, decimal)
+    return _read_text(series, like, decimal)
 
 
 def words(series: Any) -> Any:
     """Return the values of a column as text without blanks around it, with None for gaps."""
-    values = series.to_numpy(dtype=object)
-    gaps = pandas().isna(values)
-    found = np.empty(len(series), dtype=object)
-    found[~gaps] = [str(value).strip() for value in values[~gaps]]
-    return found
+    places, texts = _different(series)
+    return np.array([*texts, None], dtype=object)[places]
+
+
+def _different(series: Any) -> tuple[Any, list[str | None]]:
+    """Return the different texts of a column, and the place of every row among them.
+
+    The place of a gap is -1, the end of a list with one more value. Blank text is a gap.
+    """
+    if series.dtype == object:
+        # 1 and True are equal, but not as text
+        series = series.map(str, na_action="ignore")
+    places, values = pandas().factorize(series)
+    return places, [str(value).strip() or None for value in values]
 
 
 def has_decimals(series: Any) -> bool:
     """Tell whether a column of text has a decimal point for sure, and no code or thousands."""
-    texts = [one for one in words(series) if one is not None]
+    texts = [one for one in _different(series)[1] if one is not None]
     # a point that cannot separate thousands is a decimal point
     sure = any("." in one and not GROUPED.fullmatch(one.lstrip("+-")) for one in texts)
     return sure and _plain(texts) is not None
@@ -126,21 +135,23 @@ def decimal_sign(series: Any) -> str:
         # decimals that pandas has read had a point
         return "." if kinds.is_float_dtype(series) and (series.dropna() % 1 != 0).any() else ""
     # a thousand different values tell it as well as all
-    texts = [one for one in dict.fromkeys(words(series[:10_000])) if one][:1000]
+    texts = [one for one in dict.fromkeys(_different(series[:10_000])[1]) if one][:1000]
     point, comma = (len(_numbers(texts, sign)[0]) for sign in ".,")
     return "" if point == comma else "." if point > comma else ","
 
 
-def _read_text(texts: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
+def _read_text(series: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
+    places, texts = _different(series)
     different = [one for one in dict.fromkeys(texts) if one is not None]
     found = None
     # text in the form of the fit is tried first
     for given in (like, None) if like is not None else (None,):
         found = found or _read_different(different, given, decimal)
     if found is None:
-        return Form("text"), texts
+        return Form("text"), np.array([*texts, None], dtype=object)[places]
     form, numbers = found
-    return form, _finite(np.array([np.nan if one is None else numbers[one] for one in texts]))
+    values = [np.nan if one is None else numbers[one] for one in texts]
+    return form, _finite(np.array([*values, np.nan])[places])
 
 
 Found = tuple[Form, dict[str, float]]
