@@ -40,6 +40,7 @@ class Decision:
     note: str = ""  #: What is unusual, with a value and the parameter that changes it.
     form: Form = field(default_factory=lambda: Form("text"))  #: How its values are written.
     levels: tuple[str, ...] = ()  #: Words that get a feature of zeros and ones each.
+    median: float | None = None  #: Of its numbers, which takes the place of missing ones.
 
     @property
     def features(self) -> list[str]:
@@ -218,7 +219,7 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         table = pandas().DataFrame({one.column: columns[one.column] for one in self.kept()})
         table, missing, _ = _filled(table, self.kept())  # the notes name rare categories already
         self.notes_ = notes + missing
-        self.transformer_ = encoder_of(self.kept()).fit(table)
+        self.transformer_ = encoder_of(self.kept())
         Z = np.asarray(self.transformer_.transform(table), np.float64)
         self.center_ = np.zeros(Z.shape[1])
         self.scale_ = np.ones(Z.shape[1])
@@ -262,12 +263,16 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
                 "their rows."
             )
         levels: tuple[str, ...] = ()
+        median = None
+        known = values[~gaps]
         if form.kind == "text":
             own = (MISSING_WORD,) if gaps.any() else ()
-            kind, note, levels = self._decided_text(name, values[~gaps], own, wanted)
+            kind, note, levels = self._decided_text(name, known, own, wanted)
         else:
-            kind, note = _decided_numbers(name, values[~gaps], form, _example(series), wanted)
-        return Decision(name, kind, note and f'Column "{name}": {note}.', form, levels), values
+            kind, note = _decided_numbers(name, known, form, _example(series), wanted)
+            median = float(np.median(known))
+        note = note and f'Column "{name}": {note}.'
+        return Decision(name, kind, note, form, levels, median), values
 
     def _decided_text(
         self, name: str, known: Any, own: tuple[str, ...], wanted: str | None
@@ -377,16 +382,20 @@ def counted(count: int, noun: str) -> str:
 
 
 def encoder_of(kept: list[Decision]) -> ColumnTransformer:
-    """Return the encoder of a table whose values are floats and words already."""
+    """Return the fitted encoder of a table whose values are floats and words already.
+
+    It is fitted to one row of medians and known words: the median of this row is that of the table.
+    """
     numbers = [one.column for one in kept if one.kind != "text"]
     texts = [one for one in kept if one.kind == "text"]
+    row = {one.column: one.levels[0] if one.kind == "text" else one.median for one in kept}
     encoder = OneHotEncoder(
         categories=[np.array(one.levels, dtype=object) for one in texts],
         handle_unknown="ignore",
         sparse_output=False,
         feature_name_combiner=_feature_name,
     )
-    return ColumnTransformer(
+    transformer = ColumnTransformer(
         [
             ("numbers", SimpleImputer(strategy="median"), numbers),
             ("text", encoder if texts else "drop", [one.column for one in texts]),
@@ -394,6 +403,7 @@ def encoder_of(kept: list[Decision]) -> ColumnTransformer:
         sparse_threshold=0.0,
         verbose_feature_names_out=False,
     )
+    return transformer.fit(pandas().DataFrame([row]))
 
 
 def _filled(table: Any, kept: list[Decision]) -> tuple[Any, list[str], list[str]]:
