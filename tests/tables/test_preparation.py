@@ -137,10 +137,12 @@ def test_every_decision_shows_a_value_and_names_the_parameter(frame, values, wor
     assert bool(words) == (note(preparation, "v") in preparation.notes_)
 
 
-def test_an_id_of_whole_numbers_is_suspected(frame):
+def test_ids_are_suspected(frame):
     preparation = TablePreparation().fit(frame.assign(row_id=range(100, 140), width=range(40)))
     assert 'drop=["row_id"] leaves it out' in note(preparation, "row_id")
     assert note(preparation, "width") == ""
+    pairs = TablePreparation().fit(frame.assign(row_id=[f"N{i // 2}" for i in range(40)]))
+    assert '\'N0\', a feature for each; drop=["row_id"] leaves out' in note(pairs, "row_id")
 
 
 def test_text_that_hardly_repeats_is_left_out_unless_it_is_wanted(rng):

@@ -30,8 +30,7 @@ def save(model: Any, target: str | Path) -> None:
     quantiles of the left-out residuals for intervals, how columns are prepared, and for a kernel
     its training rows or landmarks.
     """
-    if hasattr(model, "pipeline"):  # the result of fit_table
-        model = model.pipeline
+    model = getattr(model, "pipeline", model)  # of the result of fit_table
     preparation = None
     if isinstance(model, Pipeline):
         *steps, (_, model) = model.steps

@@ -301,6 +301,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
             )
         elif len(counts) > 10:
             note = f"{len(counts)} different texts such as {example}, a feature for each"
+        if note and _looks_like_ids(name):
+            note += f'; drop=["{name}"] leaves out a column of ids'
         if all(one.isdigit() for one in counts.index):
             code = f"digits such as {example} are taken as a code, not as a number"
             note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
@@ -475,10 +477,14 @@ def _decided_numbers(
             far = f"{end:g} occurs {times}, far from all other values"
             return "number", f"{far}; na=[{end:g}] takes it as missing"
     whole = (known % 1 == 0).all() and len(np.unique(known)) == len(known)
-    if whole and re.search(r"(^|[\W_])id$|Id$|ID$", name):
+    if whole and _looks_like_ids(name):
         once = f"{known[0]:g} and all other values occur once, as in a column of ids"
         return "number", f'{once}; drop=["{name}"] leaves it out'
     return "number", ""
+
+
+def _looks_like_ids(name: str) -> bool:
+    return re.search(r"(^|[\W_])id$|Id$|ID$", name) is not None
 
 
 def _frequent(counts: Any, most: int) -> list[str]:

@@ -65,7 +65,7 @@ def _figures_of_classes(fit: Any) -> Figures:
     share = with_error(*(100 * one for one in found.accuracy))
     return [
         ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
-        ("log loss", with_error(*found.log_loss), "of left-out rows"),
+        ("log loss", with_error(*found.log_loss, scale=1.0), "of left-out rows"),
     ]
 
 

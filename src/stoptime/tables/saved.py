@@ -209,7 +209,7 @@ def to_sklearn(model: Any) -> Any:
     """Return a fitted estimator of scikit-learn with the same predictions, for ONNX and the like.
 
     A regressor becomes a LinearRegression; a classifier a LogisticRegression, whose probabilities
-    are the same. In a Pipeline the last step is replaced.
+    are the same. In a Pipeline, also that of :func:`stoptime.fit_table`, the last step is replaced.
 
     Examples
     --------
@@ -220,6 +220,7 @@ def to_sklearn(model: Any) -> Any:
     >>> bool(abs(to_sklearn(model).predict(X) - model.predict(X)).max() < 1e-9)
     True
     """
+    model = getattr(model, "pipeline", model)
     if isinstance(model, Pipeline):
         return Pipeline([*model.steps[:-1], (model.steps[-1][0], to_sklearn(model[-1]))])
     content = content_of(model)
