@@ -142,7 +142,7 @@ def test_ids_are_suspected(frame):
     assert 'drop=["row_id"] leaves it out' in note(preparation, "row_id")
     assert note(preparation, "width") == ""
     pairs = TablePreparation().fit(frame.assign(row_id=[f"N{i // 2}" for i in range(40)]))
-    assert '\'N0\', a feature for each; drop=["row_id"] leaves out' in note(pairs, "row_id")
+    assert "'N0', a feature for each; drop=[\"row_id\"] leaves out" in note(pairs, "row_id")
 
 
 def test_text_that_hardly_repeats_is_left_out_unless_it_is_wanted(rng):

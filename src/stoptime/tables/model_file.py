@@ -82,6 +82,8 @@ def _loaded(content: Any) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{str(error).replace(chr(39), chr(34))} is missing."
+    if isinstance(error, UnicodeDecodeError | json.JSONDecodeError):
+        return "it is not JSON."
     return str(error)[:200] or type(error).__name__
 
 
