@@ -23,7 +23,6 @@ from stoptime.tables.values import Form, decimal_sign, pandas, read, words
 
 MISSING_WORD = "(missing)"  # the category of missing text
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
-OTHER_FORM = "Written in another form than in fitting, so check units, signs and dates"
 UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
@@ -153,8 +152,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if self.missing == "error" and gaps.any():
             name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
             raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
-        table, missing, unknown = _filled(table, self.kept())
-        for note in [*_told(OTHER_FORM, other), *_told(UNKNOWN, unknown), *missing]:
+        odd = "Written in another form than in fitting, so check units, signs and dates"
+        for note in _told({odd: other, **_fill(table, self.kept())}):
             warn_user(note, PreparationWarning)
         return self._scaled(np.asarray(self.transformer_.transform(table), np.float64))
 
@@ -217,8 +216,9 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if not self.kept():
             raise ValueError(" ".join(["No column is left to learn from.", *notes]))
         table = pandas().DataFrame({one.column: columns[one.column] for one in self.kept()})
-        table, missing, _ = _filled(table, self.kept())  # the notes name rare categories already
-        self.notes_ = notes + missing
+        changed = _fill(table, self.kept())
+        changed[UNKNOWN] = []  # the notes name rare categories already
+        self.notes_ = notes + _told(changed)
         self.transformer_ = encoder_of(self.kept())
         Z = np.asarray(self.transformer_.transform(table), np.float64)
         self.center_ = np.zeros(Z.shape[1])
@@ -408,28 +408,30 @@ def encoder_of(kept: list[Decision]) -> ColumnTransformer:
     return transformer.fit(pandas().DataFrame([row]))
 
 
-def _filled(table: Any, kept: list[Decision]) -> tuple[Any, list[str], list[str]]:
-    """Return a table whose text has no gaps, notes on these, and columns with unknown words."""
-    found: dict[str, list[str]] = {"set to the median": [], "given a category of their own": []}
-    unknown = []
+def _fill(table: Any, kept: list[Decision]) -> dict[str, list[str]]:
+    """Give missing text its category, in place, and return what is missing or unknown where."""
+    median = "Missing values, set to the median"
+    category = "Missing values, given a category of their own"
+    found: dict[str, list[str]] = {UNKNOWN: [], median: [], category: []}
+
+    def tell(what: str, one: Decision, rows: Any) -> None:
+        if rows.any():
+            found[what].append(f"{one.column} ({int(rows.sum())})")
+
     for one in kept:
         gaps = table[one.column].isna()
-        how = "set to the median"
-        if one.kind == "text":
-            table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
-            strange = int((~table[one.column].isin(one.levels)).sum())
-            if strange:
-                unknown.append(f"{one.column} ({strange})")
-            gaps &= MISSING_WORD in one.levels
-            how = "given a category of their own"
-        if gaps.any():
-            found[how].append(f"{one.column} ({int(gaps.sum())})")
-    told = [note for how, names in found.items() for note in _told(f"Missing values, {how}", names)]
-    return table, told, unknown
+        if one.kind != "text":
+            tell(median, one, gaps)
+            continue
+        table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
+        tell(UNKNOWN, one, ~table[one.column].isin(one.levels))
+        if MISSING_WORD in one.levels:
+            tell(category, one, gaps)
+    return found
 
 
-def _told(what: str, names: list[str]) -> list[str]:
-    return [f"{what}: {', '.join(names)}."] if names else []
+def _told(changes: dict[str, list[str]]) -> list[str]:
+    return [f"{what}: {', '.join(names)}." for what, names in changes.items() if names]
 
 
 def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple[Form, Any]:
