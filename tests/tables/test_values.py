@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stoptime.tables.values import Form, decimal_sign, read
+from stoptime.tables.values import Form, decimal_sign, read, words
 
 AMOUNTS = [
     (["1.234,50 €", "12,00 €", "7 €"], ",€", [1234.5, 12, 7]),
@@ -120,6 +120,20 @@ def test_the_decimal_sign_of_a_table_decides_where_a_column_does_not(texts, numb
 def test_words_or_other_units_among_numbers_are_an_error(odd, usual):
     with pytest.raises(ValueError, match=rf"mixed with '{odd}'.*na=\['{odd}'\]"):
         read(pd.Series([odd, *(usual.format(i) for i in range(20))]))
+
+
+def test_money_in_several_currencies_is_an_error():
+    money = [f"{'€$£'[i % 3]}{i}.50" for i in range(30)]
+    with pytest.raises(ValueError, match="'€0.50' are mixed with '[$]1.50'. Write .* in one unit"):
+        read(pd.Series(money))
+
+
+def test_blank_text_is_a_gap():
+    np.testing.assert_array_equal(
+        read(pd.Series(["1,5", " ", "", "2"]))[1], [1.5, np.nan, np.nan, 2]
+    )
+    assert words(pd.Series([" a ", "", None, "b"])).tolist() == ["a", None, None, "b"]
+    assert words(pd.Series([True, 1, 1.0, "1"], dtype=object)).tolist() == ["True", "1", "1.0", "1"]
 
 
 @pytest.mark.parametrize("value", [[1, 2], {"a": 1}, pd.Timedelta(days=1), 1j])

@@ -197,8 +197,10 @@ def _amounts(texts: list[str], signs: dict[str, Any], like: Form | None) -> Foun
     values, unit = found[sign]
     if len(values) == len(texts):
         return Form("number", sign, unit), values
-    # numbers with a few words among them would become hundreds of categories without a warning
-    if len(texts) > 10 and 2 * len(values) > len(texts):
+    # numbers with a few words among them, and money in several currencies, would become hundreds
+    # of categories without a warning
+    money = all((part := AMOUNT.fullmatch(one)) and part["currency"] for one in texts)
+    if len(texts) > 10 and (2 * len(values) > len(texts) or money):
         odd = next(one for one in texts if one not in values)
         raise MixedColumnError(
             f"numbers such as {next(iter(values))!r} are mixed with {odd[:40]!r}. Write all "
