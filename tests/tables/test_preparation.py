@@ -74,6 +74,8 @@ def test_frames_of_polars_and_every_type_of_text_are_the_same(frame):
     for dtype in ("string", "string[pyarrow]", "category", object):
         found = TablePreparation().fit_transform(frame.astype({"town": dtype}))
         np.testing.assert_array_equal(found, expected)
+    arrow = frame.convert_dtypes(dtype_backend="pyarrow")
+    np.testing.assert_array_equal(TablePreparation().fit_transform(arrow), expected)
     polars = pytest.importorskip("polars")
     np.testing.assert_allclose(
         TablePreparation().fit_transform(polars.from_pandas(frame)), expected, rtol=1e-12

@@ -1,5 +1,7 @@
 """What text means: numbers in any notation, dates in any format, and words."""
 
+from datetime import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -126,6 +128,12 @@ def test_money_in_several_currencies_is_an_error():
     money = [f"{'€$£'[i % 3]}{i}.50" for i in range(30)]
     with pytest.raises(ValueError, match=r"'€0\.50' are mixed with '\$1\.50'.*in one unit"):
         read(pd.Series(money))
+
+
+def test_times_of_a_workbook_are_hours():
+    form, values = read(pd.Series([time(10, 30), None, time(11, 45)]))
+    assert form == Form("number", unit="h")
+    np.testing.assert_array_equal(values, [10.5, np.nan, 11.75])
 
 
 def test_blank_text_is_a_gap():

@@ -97,7 +97,7 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
         return Form("number"), _floats(series.map(float, na_action="ignore").astype(float))
     nested = (list, dict, set, tuple, np.ndarray)
     odd = inferred == "mixed" and any(isinstance(value, nested) for value in series)
-    if odd or inferred not in {"string", "mixed", "mixed-integer"}:
+    if odd or inferred not in {"string", "mixed", "mixed-integer", "time"}:
         raise ValueError(f"{inferred} values cannot become numbers: drop the column.")
     return _read_text(series, like, decimal)
 
@@ -133,7 +133,7 @@ def decimal_sign(series: Any) -> str:
     kinds = pandas().api.types
     if kinds.is_numeric_dtype(series):
         # decimals that pandas has read had a point
-        return "." if kinds.is_float_dtype(series) and (series.dropna() % 1 != 0).any() else ""
+        return "." if kinds.is_float_dtype(series) and np.any(_floats(series) % 1 > 0) else ""
     # a thousand different values tell it as well as all
     texts = [one for one in dict.fromkeys(_different(series[:10_000])[1]) if one][:1000]
     point, comma = (len(_numbers(texts, sign)[0]) for sign in ".,")
