@@ -274,6 +274,11 @@ def test_mistakes_are_told_with_what_to_change(frame, change, options, words):
         TablePreparation(**options).fit(frame.assign(**change))
 
 
+def test_what_is_no_table_is_refused(frame):
+    with pytest.raises(ValueError, match="of two dimensions; got Series"):
+        TablePreparation().fit(frame["size"])
+
+
 def test_new_rows_must_have_the_columns_and_kinds(frame):
     preparation = TablePreparation().fit(frame)
     with pytest.raises(ValueError, match='no column "size": did you mean "Size"'):

@@ -341,8 +341,14 @@ def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
     if isinstance(X, pd.DataFrame):
         frame = X.set_axis([str(name) for name in X.columns], axis=1)
     else:
+        values = np.asarray(X)
+        if values.ndim != 2:
+            raise ValueError(
+                "A table is a data frame, a dict of columns or an array of two dimensions; got "
+                f"{type(X).__name__}."
+            )
         # an array of objects gets back the type of each column
-        frame = pd.DataFrame(np.asarray(X)).infer_objects()
+        frame = pd.DataFrame(values).infer_objects()
         given = [f"x{i}" for i in range(frame.shape[1])] if names is None else list(names)
         if len(given) != frame.shape[1]:
             raise ValueError(
