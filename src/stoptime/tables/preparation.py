@@ -475,17 +475,17 @@ def _decided_numbers(
         return form.kind, f"{example}, {form.in_words()}; {keeps}"
     if form.kind == "date":
         return "date", "" if wanted else "dates, counted in days since 1970"
-    ends = [float(known.min()), float(known.max())]
-    for end in ends:
+    for end in (float(known.min()), float(known.max())):
+        if re.fullmatch("-?9{2,}", f"{end:g}") is None:
+            continue
         others = known[known != end]
-        nines = re.fullmatch("-?9{2,}", f"{end:g}")
         # a code lies farther from all other values than these lie from each other
-        if nines and len(others) and np.abs(others - end).min() > np.ptp(others):
+        if np.abs(others - end).min() > np.ptp(others):
             times = counted(int((known == end).sum()), "time")
             far = f"{end:g} occurs {times}, far from all other values"
             return "number", f"{far}; na=[{end:g}] takes it as missing"
-    whole = (known % 1 == 0).all() and len(np.unique(known)) == len(known)
-    if whole and _looks_like_ids(name):
+    differ = _looks_like_ids(name) and len(np.unique(known)) == len(known)
+    if differ and (known % 1 == 0).all():
         once = f"{known[0]:g} and all other values occur once, as in a column of ids"
         return "number", f'{once}; drop=["{name}"] leaves it out'
     return "number", ""

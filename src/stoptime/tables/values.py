@@ -26,7 +26,8 @@ AMOUNT = re.compile(
     r"(?P<digits>\d(?:[\d., '’\u00a0\u202f]*\d)?[.,]?|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
     r"[\s\u00a0\u202f]*(?P<unit>[^\d\s().,'’−-][^\d\s()]{0,11}[23]?)??(?P<end>-)?\s*(?P<close>\))?"
 )
-GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*")
+# in India 12,34,567 is grouped by hundreds, except for the last three digits
+GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
 COMPACT_DATE = re.compile(r"(19|20)\d{6}")
@@ -200,7 +201,7 @@ def _amounts(texts: list[str], signs: dict[str, Any], like: Form | None) -> Foun
     # numbers with a few words among them, and money in several currencies, would become hundreds
     # of categories without a warning
     money = all((part := AMOUNT.fullmatch(one)) and part["currency"] for one in texts)
-    if len(texts) > 10 and (2 * len(values) > len(texts) or money):
+    if len(texts) > 10 and values and (2 * len(values) > len(texts) or money):
         odd = next(one for one in texts if one not in values)
         raise MixedColumnError(
             f"numbers such as {next(iter(values))!r} are mixed with {odd[:40]!r}. Write all "
@@ -267,7 +268,7 @@ def _value(part: re.Match[str], sign: str) -> float | None:
     whole, _, rest = part["digits"].partition(sign)
     match = GROUPED.fullmatch(whole)
     if match and match[1] != sign:
-        whole = whole.replace(match[1], "")
+        whole = whole.replace(match[1] or ",", "")
     if (whole and not whole.isdigit()) or (rest and not rest.isdigit()):
         return None
     value = float(f"{whole}.{rest or 0}{part['power'] or ''}")
