@@ -235,6 +235,14 @@ def test_values_in_another_form_than_in_fitting_are_told(fitted, new, told):
     assert any(one.startswith("Written in another form than in fitting") for one in found) == told
 
 
+def test_new_rows_without_any_value_of_a_column_are_filled(frame):
+    preparation = TablePreparation(standardise=False).fit(frame)
+    for nothing in (None, " ", np.nan):
+        with pytest.warns(st.PreparationWarning, match=r"median: size \(2\)"):
+            Z = preparation.transform(frame.head(2).assign(size=nothing))
+        assert (Z[:, 0] == frame["size"].median()).all()
+
+
 def test_unknown_categories_are_zeros_and_told(frame):
     preparation = TablePreparation(standardise=False).fit(frame)
     with pytest.warns(st.PreparationWarning, match=r"none of the known categories: town \(1\)"):

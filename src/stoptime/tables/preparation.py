@@ -317,7 +317,7 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         for one in self.kept():
             series = self.cleaned(frame[one.column])
             form, values = _read(one.column, series, one.form)
-            if not series.notna().any():
+            if pandas().isna(values).all():
                 values = np.full(len(series), None if one.kind == "text" else np.nan)
             elif form.kind != one.form.kind:
                 raise ValueError(
