@@ -70,7 +70,13 @@ class Plan:
         for run in self._runs:
             last = 4 * run.iterations + 4
             k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
-            (line,) = ax.plot(k, run.guarantees(self.penalty, k), label=self._name(run))
+            (line,) = ax.plot(
+                k,
+                run.guarantees(self.penalty, k),
+                "--" if run is self.safer else "-",
+                color=plots.COLORS.get(run.method.name),
+                label=self._name(run),
+            )
             ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
         ax.set(xscale="log", xlabel="iterations", ylabel="risk over the best ridge risk, at most")
         ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
