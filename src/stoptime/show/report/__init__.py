@@ -127,7 +127,7 @@ def _table(table: results.TableOf) -> str:
         rows += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     wide = f'<div class="wide" tabindex="0" role="region" aria-label="{title}">{body}</div>'
-    if len(table.rows) > 15:
+    if len(table.rows) > 25:
         return f"<details><summary>{title}</summary>{wide}</details>"
     return f"<h3>{title}</h3>{wide}"
 
@@ -291,7 +291,7 @@ def _columns(fit: TableFit) -> list[str]:
         axes.set_xlabel(f"contribution, in {unit}")
 
     chart = _chart("Importance of columns", draw, 0.8 + 0.2 * len(most))
-    return [text, chart, _table(results.coefficient_table(fit, 40))]
+    return [text, chart, _table(results.coefficient_table(fit, 20))]
 
 
 def _data(fit: TableFit) -> list[str]:
