@@ -134,6 +134,15 @@ def test_every_method_and_rule_of_the_library_can_be_given(options):
     assert result.exit_code == 0, result.output
 
 
+def test_a_plan_takes_calls_of_methods_too():
+    plain = told("plan --penalty 0.01 --lr 0.5 --friction 5")
+    assert told("plan --penalty 0.01 --method 'Nesterov(0.5, friction=5)'") == plain
+    averaged = stoptime("plan --penalty 0.01 --method 'Averaged(HeavyBall(0.5, 0.9))'")
+    assert "not proven for averaged (heavy-ball (lr 0.5, momentum 0.9)" in averaged.stdout
+    assert "the step as a number" in stoptime("plan --penalty 0.01").stderr
+    assert "no method" in in_words(stoptime("plan --penalty 0.01 --method 'system(1)'"))
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

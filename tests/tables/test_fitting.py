@@ -190,6 +190,12 @@ def test_importance_counts_the_words_of_a_column_together(houses):
     assert list(fit.importance()) == ["size", "town"]
 
 
+def test_columns_that_say_nothing_are_told(houses, rng):
+    fit = st.fit_table(houses.assign(price=rng.permutation(["a", "b"] * 30)), "price")
+    assert fit.model.stop_ == 0
+    assert "the columns predict no better than a constant" in repr(fit)
+
+
 def test_a_copy_of_the_target_is_told(houses):
     fit = st.fit_table(houses.assign(euro=2 * houses["price"] + 1), "price")
     assert 'The feature "euro" determines the target exactly: is it a copy?' in fit.notes[-1]

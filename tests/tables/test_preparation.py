@@ -74,6 +74,8 @@ def test_frames_of_polars_and_every_type_of_text_are_the_same(frame):
     for dtype in ("string", "string[pyarrow]", "category", object):
         found = TablePreparation().fit_transform(frame.astype({"town": dtype}))
         np.testing.assert_array_equal(found, expected)
+    arrow = frame.convert_dtypes(dtype_backend="pyarrow")
+    np.testing.assert_array_equal(TablePreparation().fit_transform(arrow), expected)
     polars = pytest.importorskip("polars")
     np.testing.assert_allclose(
         TablePreparation().fit_transform(polars.from_pandas(frame)), expected, rtol=1e-12
@@ -137,10 +139,12 @@ def test_every_decision_shows_a_value_and_names_the_parameter(frame, values, wor
     assert bool(words) == (note(preparation, "v") in preparation.notes_)
 
 
-def test_an_id_of_whole_numbers_is_suspected(frame):
+def test_ids_are_suspected(frame):
     preparation = TablePreparation().fit(frame.assign(row_id=range(100, 140), width=range(40)))
     assert 'drop=["row_id"] leaves it out' in note(preparation, "row_id")
     assert note(preparation, "width") == ""
+    pairs = TablePreparation().fit(frame.assign(row_id=[f"N{i // 2}" for i in range(40)]))
+    assert "'N0', a feature for each; drop=[\"row_id\"] leaves out" in note(pairs, "row_id")
 
 
 def test_text_that_hardly_repeats_is_left_out_unless_it_is_wanted(rng):
@@ -231,6 +235,14 @@ def test_values_in_another_form_than_in_fitting_are_told(fitted, new, told):
     assert any(one.startswith("Written in another form than in fitting") for one in found) == told
 
 
+def test_new_rows_without_any_value_of_a_column_are_filled(frame):
+    preparation = TablePreparation(standardise=False).fit(frame)
+    for nothing in (None, " ", np.nan):
+        with pytest.warns(st.PreparationWarning, match=r"median: size \(2\)"):
+            Z = preparation.transform(frame.head(2).assign(size=nothing))
+        assert (Z[:, 0] == frame["size"].median()).all()
+
+
 def test_unknown_categories_are_zeros_and_told(frame):
     preparation = TablePreparation(standardise=False).fit(frame)
     with pytest.warns(st.PreparationWarning, match=r"none of the known categories: town \(1\)"):
@@ -268,6 +280,11 @@ def test_booleans_and_decimals_with_gaps_are_numbers(frame):
 def test_mistakes_are_told_with_what_to_change(frame, change, options, words):
     with pytest.raises(ValueError, match=words):
         TablePreparation(**options).fit(frame.assign(**change))
+
+
+def test_what_is_no_table_is_refused(frame):
+    with pytest.raises(ValueError, match="of two dimensions; got Series"):
+        TablePreparation().fit(frame["size"])
 
 
 def test_new_rows_must_have_the_columns_and_kinds(frame):

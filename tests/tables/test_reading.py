@@ -47,6 +47,20 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, name):
     assert found.astype({"size": float}).to_dict("list") == frame.to_dict("list")
 
 
+def test_a_workbook_tells_what_was_left_out(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"size": [1.5, 2.0]})
+    with pd.ExcelWriter(tmp_path / "a.xlsx") as book:
+        frame.to_excel(book, sheet_name="houses")  # with the index, which has no name
+        frame.to_excel(book, sheet_name="notes")
+    table = read_table(tmp_path / "a.xlsx")
+    assert table.frame.equals(frame)
+    assert table.messages == (
+        'a.xlsx has more than one sheet; the first one, "houses", was read.',
+        "Column 1 has no name and was left out.",
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "values", "message"),
     [

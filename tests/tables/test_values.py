@@ -1,10 +1,12 @@
 """What text means: numbers in any notation, dates in any format, and words."""
 
+from datetime import time
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from stoptime.tables.values import Form, decimal_sign, read
+from stoptime.tables.values import Form, decimal_sign, read, words
 
 AMOUNTS = [
     (["1.234,50 €", "12,00 €", "7 €"], ",€", [1234.5, 12, 7]),
@@ -16,6 +18,7 @@ AMOUNTS = [
     (["12.345 %", "7%", "0.500 %"], ".%", [12.345, 7, 0.5]),
     (["0,5", "1,25", "2,000"], ",", [0.5, 1.25, 2]),
     (["1,234", "5,678", "1,234,567"], ".", [1234, 5678, 1234567]),
+    (["₹1,23,456", "₹12,34,567.50", "₹500"], ".₹", [123456, 1234567.5, 500]),
     (["€1.5e3", "€2", "+€3"], ".€", [1500, 2, 3]),
     (["(1,234.50)", "12.00", "($3.25)"], ".$", [-1234.5, 12, -3.25]),
     (["1.234,50-", "12,00", "3,00-"], ",", [-1234.5, 12, -3]),
@@ -120,6 +123,26 @@ def test_the_decimal_sign_of_a_table_decides_where_a_column_does_not(texts, numb
 def test_words_or_other_units_among_numbers_are_an_error(odd, usual):
     with pytest.raises(ValueError, match=rf"mixed with '{odd}'.*na=\['{odd}'\]"):
         read(pd.Series([odd, *(usual.format(i) for i in range(20))]))
+
+
+def test_money_in_several_currencies_is_an_error():
+    money = [f"{'€$£'[i % 3]}{i}.50" for i in range(30)]
+    with pytest.raises(ValueError, match=r"'€0\.50' are mixed with '\$1\.50'.*in one unit"):
+        read(pd.Series(money))
+
+
+def test_times_of_a_workbook_are_hours():
+    form, values = read(pd.Series([time(10, 30), None, time(11, 45)]))
+    assert form == Form("number", unit="h")
+    np.testing.assert_array_equal(values, [10.5, np.nan, 11.75])
+
+
+def test_blank_text_is_a_gap():
+    np.testing.assert_array_equal(
+        read(pd.Series(["1,5", " ", "", "2"]))[1], [1.5, np.nan, np.nan, 2]
+    )
+    assert words(pd.Series([" a ", "", None, "b"])).tolist() == ["a", None, None, "b"]
+    assert words(pd.Series([True, 1, 1.0, "1"], dtype=object)).tolist() == ["True", "1", "1.0", "1"]
 
 
 @pytest.mark.parametrize("value", [[1, 2], {"a": 1}, pd.Timedelta(days=1), 1j])

@@ -11,11 +11,15 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from stoptime.cli.terminal import AsJson, Force, bad, check_output, print_json
+from stoptime.cli.terminal import AsJson, Force, bad, check_output, parsed, print_json
 from stoptime.cli.terminal import step as told
 
 Number = float | None
-HELP_ITERATION = "gradient-descent, nesterov, heavy-ball or nu-method."
+HELP_ITERATION = (
+    "gradient-descent, nesterov, heavy-ball, nu-method, or a call such as "
+    '"Averaged(HeavyBall(0.5, 0.9))".'
+)
+HELP_STEP = "Step size, or learning rate; it may also stand in the call of --method."
 HELP_BATCH = "Rows of a random batch; needs --rows and --features. Columns: independent, of size 1."
 HELP_FOLDER = "Folder for the figures, tables and summary.md."
 HELP_CERTIFY = "Prove the constants; by default if python-flint is installed."
@@ -24,7 +28,7 @@ HELP_OPEN = "Open the page in a browser, on a terminal."
 
 def plan(  # noqa: PLR0913, PLR0917 - one for each option
     penalty: Annotated[float, Option(help="Ridge penalty λ that the run should match.")],
-    step: Annotated[float, Option("--step", "--lr", help="Step size, or learning rate.")],
+    step: Annotated[Number, Option("--step", "--lr", help=HELP_STEP)] = None,
     method: Annotated[str, Option(help=HELP_ITERATION)] = "nesterov",
     momentum: Annotated[Number, Option(help="Constant momentum, as in torch.optim.SGD.")] = None,
     friction: Annotated[Number, Option(help="Friction of Nesterov's method; 3 by default.")] = None,
@@ -47,7 +51,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one for each option
     from stoptime.support.files import atomic  # noqa: PLC0415
 
     check_output(out, "--out", (".png", ".pdf", ".svg"), force=force)
-    planned = make_plan(penalty, method=method, step=step, momentum=momentum, friction=friction)
+    chosen = parsed("--method", method)
+    planned = make_plan(penalty, method=chosen, step=step, momentum=momentum, friction=friction)
     if batch_size is not None:
         if rows is None or features is None:
             raise ValueError("--batch-size needs --rows and --features, the shape of the data.")

@@ -110,11 +110,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         weights = self._weights(place, sample_weight)
         response = probabilities.coded(like(X, place), len(self.classes_))
         regressor._keeps_left_out = True  # for the probabilities
-        self.regressor_ = regressor.fit(X, response, weights, groups)
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        for name in (*self._taken_over, "feature_names_in_"):
-            if hasattr(regressor, name):
-                setattr(self, name, getattr(regressor, name))
+        regressor.fit(X, response, weights, groups)
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
@@ -135,8 +131,17 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
                 self._shift, self._curves = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
-        self._keep(regressor)
+        self._take_over(regressor)
         return self
+
+    def _take_over(self, regressor: Any) -> None:
+        """Keep what a fitted regressor has found; slope, shift and curves are known."""
+        self.regressor_ = regressor
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        for name in (*self._taken_over, "feature_names_in_"):
+            if hasattr(regressor, name):
+                setattr(self, name, getattr(regressor, name))
+        self._keep(regressor)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

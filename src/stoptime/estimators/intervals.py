@@ -24,13 +24,18 @@ def sizes_of(residuals: Any) -> Floats:
     return np.asarray(np.abs(on_host(residuals)).reshape(len(residuals), -1))
 
 
-def jackknife(centre: Any, sizes: Floats, observations: Floats, confidence: float) -> Any:
-    """Return lower and upper ends of intervals, along a new last axis."""
-    # centre are predictions, sizes the absolute left-out residuals of shape (n_rows, n_targets),
-    # and observations says how many observations each row stands for
+def half_width(residuals: Any, observations: Floats, confidence: float) -> Floats:
+    """Return half the width of jackknife intervals, for each target if there are several."""
+    # residuals are those of left-out rows, in the shape of y, and observations says how many
+    # observations each row stands for
     confidence = positive_number("confidence", confidence, high=1.0)
-    widths = _quantile(sizes, observations, confidence).reshape(centre.shape[1:])
-    width = as_dtype(like(centre, widths), centre.dtype)
+    widths = _quantile(sizes_of(residuals), observations, confidence)
+    return widths.reshape(residuals.shape[1:])
+
+
+def around(centre: Any, half: Floats) -> Any:
+    """Return the ends of intervals around predictions, along a new last axis."""
+    width = as_dtype(like(centre, half), centre.dtype)
     return array_namespace(centre).stack([centre - width, centre + width], axis=-1)
 
 
@@ -43,7 +48,8 @@ def jackknife_plus(
 ) -> Any:
     """Return lower and upper ends of intervals for new rows, along a new last axis."""
     # rows are a matrix, left_out returns the predictions for some of them by each of the fits
-    # without a row, and the other arguments are those of jackknife
+    # without a row, sizes are the absolute residuals of shape (n_rows, n_targets), and the other
+    # arguments are those of half_width
     confidence = positive_number("confidence", confidence, high=1.0)
     height = max(1, PREDICTIONS_AT_ONCE // sizes.size)
     blocks: Any = (rows[start : start + height] for start in range(0, rows.shape[0], height))

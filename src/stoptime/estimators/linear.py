@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from stoptime.estimators.intervals import jackknife, jackknife_plus, sizes_of
+from stoptime.estimators.intervals import around, half_width, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
 from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
 from stoptime.left_out.predictions import Fingerprint
@@ -141,6 +141,9 @@ class StoppedRegressor(Incremental, LinearRegressor):
         and need the training rows at the first call.
         """
         check_is_fitted(self)
+        return around(self.predict(X), self._half_width(confidence))  # type: ignore[no-any-return]
+
+    def _half_width(self, confidence: float) -> Floats:
         searched = self._searched
         if "residuals" not in searched.fits:
             search = Search(get_rule("loo"), [searched.method], np.atleast_1d(self.stop_))
@@ -148,8 +151,7 @@ class StoppedRegressor(Incremental, LinearRegressor):
             searched.fits["residuals"] = problem.left_out_rows(choice).residuals
             searched.fits["weights"] = problem.left_out.rows.weights
         observations = searched.fits["weights"] * searched.n_observations
-        sizes = sizes_of(searched.fits["residuals"])
-        return jackknife(self.predict(X), sizes, observations, confidence)  # type: ignore[no-any-return]
+        return half_width(searched.fits["residuals"], observations, confidence)
 
 
 class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
@@ -372,17 +374,12 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         if kind in KINDS:
             rows = self._matrix(X)
             return refitted(self._searched, kind).interval(rows, confidence)  # type: ignore[no-any-return]
-        if self._left_out_fits is None:
-            raise ValueError(
-                "Intervals need a method with a filter (not conjugate gradients or Adam), and rows "
-                "in memory: dense, or sparse with at most 1000 rows or columns."
-            )
+        half = self._half_width(confidence)
         if kind not in {"jackknife+", "jackknife"}:
             raise ValueError(
                 f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
             )
         sizes = sizes_of(self.left_out_residuals_)
-        observations = self._shares * self._searched.n_observations
         rows = self._matrix(X) if kind == "jackknife+" else None
         if rows is not None and rows.shape[0] * sizes.size > MOST_PREDICTIONS:
             warn_user(
@@ -392,11 +389,21 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 UserWarning,
             )
             rows = None
-        if rows is not None:
-            return jackknife_plus(  # type: ignore[no-any-return]
-                self._left_out_fits.at, rows, sizes, observations, confidence
+        if rows is None:
+            return around(self.predict(X), half)  # type: ignore[no-any-return]
+        left_out: Any = self._left_out_fits
+        observations = self._shares * self._searched.n_observations
+        return jackknife_plus(left_out.at, rows, sizes, observations, confidence)  # type: ignore[no-any-return]
+
+    def _half_width(self, confidence: float) -> Floats:
+        """Return half the width of the intervals of the jackknife."""
+        if self._left_out_fits is None:
+            raise ValueError(
+                "Intervals need a method with a filter (not conjugate gradients or Adam), and rows "
+                "in memory: dense, or sparse with at most 1000 rows or columns."
             )
-        return jackknife(self.predict(X), sizes, observations, confidence)  # type: ignore[no-any-return]
+        observations = self._shares * self._searched.n_observations
+        return half_width(self.left_out_residuals_, observations, confidence)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""

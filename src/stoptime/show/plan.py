@@ -69,7 +69,13 @@ class Plan:
         for run in self._runs:
             last = 4 * run.iterations + 4
             k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
-            (line,) = ax.plot(k, run.guarantees(self.penalty, k), label=self._name(run))
+            (line,) = ax.plot(
+                k,
+                run.guarantees(self.penalty, k),
+                "--" if run is self.safer else "-",
+                color=plots.COLORS.get(run.method.name),
+                label=self._name(run),
+            )
             ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
         ax.set(xscale="log", xlabel="iterations", ylabel="risk over the best ridge risk, at most")
         ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
@@ -199,7 +205,8 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         they cost. It needs X and y, or their spectrum.
     loss : {"squared", "mse", "cross-entropy"}, default="squared"
         The loss of the run: ‖y - Xβ‖²/(2n), or ``torch.nn.MSELoss()``, which is 2/q of it for q
-        outputs and changes step and weight decay accordingly. With "cross-entropy" y are labels,
+        outputs and changes step and weight decay accordingly; the optimiser is then read without a
+        ``loss_scale``. With "cross-entropy" y are labels,
         and the run is that of ``torch.nn.Linear`` from zero: it is made, by five folds in lockstep,
         and stops where held-out rows have the least log loss. For one output and
         ``BCEWithLogitsLoss`` read the optimiser with ``loss_scale=0.5``.

@@ -248,10 +248,9 @@ def compared(fit: TableFit) -> tuple[Score, ...]:
     Every row is predicted without it, so that nothing has to be fitted again on folds: ridge costs
     one search more, less than that of several methods, and least squares one factorisation.
     """
-    find = _wrong_classes if fit.classifies else _residuals
     found: list[Score] = []
     ours = np.zeros(len(fit.y))
-    for name, one in find(fit).items():
+    for name, one in _mistakes(fit).items():
         loss = one if fit.classifies else one**2
         mean = weighted_mean(loss, fit.weights)[0]
         error = mean if fit.classifies else float(np.sqrt(mean))
@@ -268,18 +267,24 @@ def compared(fit: TableFit) -> tuple[Score, ...]:
     return tuple(found)
 
 
-def _residuals(fit: TableFit) -> dict[str, Array]:
-    """Return the left-out residuals of the model and of its rivals, if the model has any."""
-    model = fit.model
-    if model.left_out_residuals_ is None:
+def _mistakes(fit: TableFit) -> dict[str, Array]:
+    """Return residuals of left-out rows, or ones for wrong classes, of the model and its rivals."""
+    own = _mistakes_of(fit.model, fit.y)
+    if own is None:
         return {}
+    found = {"stoptime": own}
+    options = {"fit_intercept": fit.model.fit_intercept}
+    if fit.model.method_.name != "ridge":
+        kind: Any = StoppedClassifierCV if fit.classifies else StoppedRegressorCV
+        ridge = kind("ridge", **options).fit(fit.features, fit.y, fit.sample_weight)
+        rival = "RidgeClassifierCV" if fit.classifies else "RidgeCV"
+        found[f"ridge, as {rival}"] = _mistakes_of(ridge, fit.y)
+    if fit.classifies:
+        sizes = [fit.weights[fit.y == label].sum() for label in fit.model.classes_]
+        frequent = fit.model.classes_[np.argmax(sizes)]
+        return {**found, "the most frequent class": (fit.y != frequent).astype(np.float64)}
     y = np.asarray(fit.y, np.float64)
-    found = {"stoptime": np.asarray(model.left_out_residuals_, np.float64)}
-    options = {"fit_intercept": model.fit_intercept}
-    if model.method_.name != "ridge":
-        ridge = StoppedRegressorCV("ridge", **options).fit(fit.features, y, fit.sample_weight)
-        found["ridge, as RidgeCV"] = np.asarray(ridge.left_out_residuals_)
-    options |= {"sample_weight": fit.sample_weight}
+    options["sample_weight"] = fit.sample_weight
     least = left_out_residuals(fit.features, y, "ridge", np.inf, **options)
     found["least squares"] = np.asarray(least)
     others = fit.weights.sum() - fit.weights
@@ -289,22 +294,15 @@ def _residuals(fit: TableFit) -> dict[str, Array]:
     return found
 
 
-def _wrong_classes(fit: TableFit) -> dict[str, Array]:
-    """Return which left-out rows the model and its rivals classify wrongly."""
-    model = fit.model
-    if model.left_out_decisions_ is None:
-        return {}
-    models = {"stoptime": model}
-    if model.method_.name != "ridge":
-        ridge = StoppedClassifierCV("ridge", fit_intercept=model.fit_intercept)
-        models["ridge, as RidgeClassifierCV"] = ridge.fit(fit.features, fit.y, fit.sample_weight)
-    wrong = {}
-    for name, one in models.items():
-        predicted = probabilities.likeliest(np.asarray(one.left_out_decisions_))
-        wrong[name] = (model.classes_[predicted] != fit.y).astype(np.float64)
-    sizes = [fit.weights[fit.y == label].sum() for label in model.classes_]
-    frequent = model.classes_[np.argmax(sizes)]
-    return {**wrong, "the most frequent class": (fit.y != frequent).astype(np.float64)}
+def _mistakes_of(model: Any, y: Array) -> Any:
+    if not is_classifier(model):
+        residuals = model.left_out_residuals_
+        return None if residuals is None else np.asarray(residuals, np.float64)
+    decisions = model.left_out_decisions_
+    if decisions is None:
+        return None
+    predicted = model.classes_[probabilities.likeliest(np.asarray(decisions))]
+    return (predicted != y).astype(np.float64)
 
 
 def weighted_mean(values: Any, weights: Array) -> tuple[float, float]:

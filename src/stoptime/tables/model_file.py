@@ -15,10 +15,10 @@ from stoptime.support.version import __version__
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.preparation import Decision, TablePreparation, encoder_of
 from stoptime.tables.saved import content_of, estimator_of
-from stoptime.tables.values import Form, pandas
+from stoptime.tables.values import Form
 
 FORMAT = "stoptime-model"
-SCHEMA = 4
+SCHEMA = 5
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -30,8 +30,7 @@ def save(model: Any, target: str | Path) -> None:
     quantiles of the left-out residuals for intervals, how columns are prepared, and for a kernel
     its training rows or landmarks.
     """
-    if hasattr(model, "pipeline"):  # the result of fit_table
-        model = model.pipeline
+    model = getattr(model, "pipeline", model)  # of the result of fit_table
     preparation = None
     if isinstance(model, Pipeline):
         *steps, (_, model) = model.steps
@@ -83,21 +82,19 @@ def _loaded(content: Any) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{str(error).replace(chr(39), chr(34))} is missing."
+    if isinstance(error, UnicodeDecodeError | json.JSONDecodeError):
+        return "it is not JSON."
     return str(error)[:200] or type(error).__name__
 
 
 def _prepared(preparation: TablePreparation) -> dict[str, Any]:
     """Return a fitted preparation as types that JSON has."""
-    kept = preparation.kept()
-    imputer = preparation.transformer_.named_transformers_["numbers"]
-    fills = [float(one) for one in getattr(imputer, "statistics_", [])]
     parameters = {**preparation.get_params(), "drop": [*preparation.drop], "na": [*preparation.na]}
     parameters["kinds"] = dict(preparation.kinds or {})
     return {
         "parameters": parameters,
         "names": preparation.feature_names_in_.tolist(),
-        "columns": [asdict(one) for one in kept],
-        "fills": fills,
+        "columns": [asdict(one) for one in preparation.kept()],
         "center": preparation.center_.tolist(),
         "scale": preparation.scale_.tolist(),
     }
@@ -114,12 +111,7 @@ def _preparation(content: dict[str, Any]) -> TablePreparation:
     preparation.notes_ = [one.note for one in decisions if one.note]
     preparation.feature_names_in_ = np.array(content["names"], dtype=object)
     preparation.n_features_in_ = len(content["names"])
-    # one row of the medians and of known words: its median is the median again
-    kept = preparation.kept()
-    numbers = [one.column for one in kept if one.kind != "text"]
-    row: dict[str, Any] = dict(zip(numbers, map(float, content["fills"]), strict=True))
-    row |= {one.column: one.levels[0] for one in kept if one.kind == "text"}
-    preparation.transformer_ = encoder_of(kept).fit(pandas().DataFrame([row]))
+    preparation.transformer_ = encoder_of(preparation.kept())
     preparation.center_ = np.array(content["center"], dtype=np.float64)
     preparation.scale_ = np.array(content["scale"], dtype=np.float64)
     if preparation.scale_.shape != (len(preparation.get_feature_names_out()),):

@@ -23,7 +23,6 @@ from stoptime.tables.values import Form, decimal_sign, pandas, read, words
 
 MISSING_WORD = "(missing)"  # the category of missing text
 CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
-OTHER_FORM = "Written in another form than in fitting, so check units, signs and dates"
 UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
@@ -40,6 +39,7 @@ class Decision:
     note: str = ""  #: What is unusual, with a value and the parameter that changes it.
     form: Form = field(default_factory=lambda: Form("text"))  #: How its values are written.
     levels: tuple[str, ...] = ()  #: Words that get a feature of zeros and ones each.
+    median: float | None = None  #: Of its numbers, which takes the place of missing ones.
 
     @property
     def features(self) -> list[str]:
@@ -152,8 +152,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if self.missing == "error" and gaps.any():
             name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
             raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
-        table, missing, unknown = _filled(table, self.kept())
-        for note in [*_told(OTHER_FORM, other), *_told(UNKNOWN, unknown), *missing]:
+        odd = "Written in another form than in fitting, so check units, signs and dates"
+        for note in _told({odd: other, **_fill(table, self.kept())}):
             warn_user(note, PreparationWarning)
         return self._scaled(np.asarray(self.transformer_.transform(table), np.float64))
 
@@ -216,9 +216,10 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if not self.kept():
             raise ValueError(" ".join(["No column is left to learn from.", *notes]))
         table = pandas().DataFrame({one.column: columns[one.column] for one in self.kept()})
-        table, missing, _ = _filled(table, self.kept())  # the notes name rare categories already
-        self.notes_ = notes + missing
-        self.transformer_ = encoder_of(self.kept()).fit(table)
+        changed = _fill(table, self.kept())
+        changed[UNKNOWN] = []  # the notes name rare categories already
+        self.notes_ = notes + _told(changed)
+        self.transformer_ = encoder_of(self.kept())
         Z = np.asarray(self.transformer_.transform(table), np.float64)
         self.center_ = np.zeros(Z.shape[1])
         self.scale_ = np.ones(Z.shape[1])
@@ -262,12 +263,16 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
                 "their rows."
             )
         levels: tuple[str, ...] = ()
+        median = None
+        known = values[~gaps]
         if form.kind == "text":
             own = (MISSING_WORD,) if gaps.any() else ()
-            kind, note, levels = self._decided_text(name, values[~gaps], own, wanted)
+            kind, note, levels = self._decided_text(name, known, own, wanted)
         else:
-            kind, note = _decided_numbers(name, values[~gaps], form, _example(series), wanted)
-        return Decision(name, kind, note and f'Column "{name}": {note}.', form, levels), values
+            kind, note = _decided_numbers(name, known, form, _example(series), wanted)
+            median = float(np.median(known))
+        note = note and f'Column "{name}": {note}.'
+        return Decision(name, kind, note, form, levels, median), values
 
     def _decided_text(
         self, name: str, known: Any, own: tuple[str, ...], wanted: str | None
@@ -296,6 +301,8 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
             )
         elif len(counts) > 10:
             note = f"{len(counts)} different texts such as {example}, a feature for each"
+        if note and _looks_like_ids(name):
+            note += f'; drop=["{name}"] leaves out a column of ids'
         if all(one.isdigit() for one in counts.index):
             code = f"digits such as {example} are taken as a code, not as a number"
             note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
@@ -310,7 +317,7 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         for one in self.kept():
             series = self.cleaned(frame[one.column])
             form, values = _read(one.column, series, one.form)
-            if not series.notna().any():
+            if pandas().isna(values).all():
                 values = np.full(len(series), None if one.kind == "text" else np.nan)
             elif form.kind != one.form.kind:
                 raise ValueError(
@@ -334,8 +341,14 @@ def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
     if isinstance(X, pd.DataFrame):
         frame = X.set_axis([str(name) for name in X.columns], axis=1)
     else:
+        values = np.asarray(X)
+        if values.ndim != 2:
+            raise ValueError(
+                "A table is a data frame, a dict of columns or an array of two dimensions; got "
+                f"{type(X).__name__}."
+            )
         # an array of objects gets back the type of each column
-        frame = pd.DataFrame(np.asarray(X)).infer_objects()
+        frame = pd.DataFrame(values).infer_objects()
         given = [f"x{i}" for i in range(frame.shape[1])] if names is None else list(names)
         if len(given) != frame.shape[1]:
             raise ValueError(
@@ -377,16 +390,20 @@ def counted(count: int, noun: str) -> str:
 
 
 def encoder_of(kept: list[Decision]) -> ColumnTransformer:
-    """Return the encoder of a table whose values are floats and words already."""
+    """Return the fitted encoder of a table whose values are floats and words already.
+
+    It is fitted to one row of medians and known words: the median of this row is that of the table.
+    """
     numbers = [one.column for one in kept if one.kind != "text"]
     texts = [one for one in kept if one.kind == "text"]
+    row = {one.column: one.levels[0] if one.kind == "text" else one.median for one in kept}
     encoder = OneHotEncoder(
         categories=[np.array(one.levels, dtype=object) for one in texts],
         handle_unknown="ignore",
         sparse_output=False,
         feature_name_combiner=_feature_name,
     )
-    return ColumnTransformer(
+    transformer = ColumnTransformer(
         [
             ("numbers", SimpleImputer(strategy="median"), numbers),
             ("text", encoder if texts else "drop", [one.column for one in texts]),
@@ -394,30 +411,33 @@ def encoder_of(kept: list[Decision]) -> ColumnTransformer:
         sparse_threshold=0.0,
         verbose_feature_names_out=False,
     )
+    return transformer.fit(pandas().DataFrame([row]))
 
 
-def _filled(table: Any, kept: list[Decision]) -> tuple[Any, list[str], list[str]]:
-    """Return a table whose text has no gaps, notes on these, and columns with unknown words."""
-    found: dict[str, list[str]] = {"set to the median": [], "given a category of their own": []}
-    unknown = []
+def _fill(table: Any, kept: list[Decision]) -> dict[str, list[str]]:
+    """Give missing text its category, in place, and return what is missing or unknown where."""
+    median = "Missing values, set to the median"
+    category = "Missing values, given a category of their own"
+    found: dict[str, list[str]] = {UNKNOWN: [], median: [], category: []}
+
+    def tell(what: str, one: Decision, rows: Any) -> None:
+        if rows.any():
+            found[what].append(f"{one.column} ({int(rows.sum())})")
+
     for one in kept:
         gaps = table[one.column].isna()
-        how = "set to the median"
-        if one.kind == "text":
-            table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
-            strange = int((~table[one.column].isin(one.levels)).sum())
-            if strange:
-                unknown.append(f"{one.column} ({strange})")
-            gaps &= MISSING_WORD in one.levels
-            how = "given a category of their own"
-        if gaps.any():
-            found[how].append(f"{one.column} ({int(gaps.sum())})")
-    told = [note for how, names in found.items() for note in _told(f"Missing values, {how}", names)]
-    return table, told, unknown
+        if one.kind != "text":
+            tell(median, one, gaps)
+            continue
+        table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
+        tell(UNKNOWN, one, ~table[one.column].isin(one.levels))
+        if MISSING_WORD in one.levels:
+            tell(category, one, gaps)
+    return found
 
 
-def _told(what: str, names: list[str]) -> list[str]:
-    return [f"{what}: {', '.join(names)}."] if names else []
+def _told(changes: dict[str, list[str]]) -> list[str]:
+    return [f"{what}: {', '.join(names)}." for what, names in changes.items() if names]
 
 
 def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple[Form, Any]:
@@ -455,20 +475,24 @@ def _decided_numbers(
         return form.kind, f"{example}, {form.in_words()}; {keeps}"
     if form.kind == "date":
         return "date", "" if wanted else "dates, counted in days since 1970"
-    ends = [float(known.min()), float(known.max())]
-    for end in ends:
+    for end in (float(known.min()), float(known.max())):
+        if re.fullmatch("-?9{2,}", f"{end:g}") is None:
+            continue
         others = known[known != end]
-        nines = re.fullmatch("-?9{2,}", f"{end:g}")
         # a code lies farther from all other values than these lie from each other
-        if nines and len(others) and np.abs(others - end).min() > np.ptp(others):
+        if np.abs(others - end).min() > np.ptp(others):
             times = counted(int((known == end).sum()), "time")
             far = f"{end:g} occurs {times}, far from all other values"
             return "number", f"{far}; na=[{end:g}] takes it as missing"
-    whole = (known % 1 == 0).all() and len(np.unique(known)) == len(known)
-    if whole and re.search(r"(^|[\W_])id$|Id$|ID$", name):
+    differ = _looks_like_ids(name) and len(np.unique(known)) == len(known)
+    if differ and (known % 1 == 0).all():
         once = f"{known[0]:g} and all other values occur once, as in a column of ids"
         return "number", f'{once}; drop=["{name}"] leaves it out'
     return "number", ""
+
+
+def _looks_like_ids(name: str) -> bool:
+    return re.search(r"(^|[\W_])id$|Id$|ID$", name) is not None
 
 
 def _frequent(counts: Any, most: int) -> list[str]:

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import sys
 import warnings
 import zipfile
@@ -124,15 +125,18 @@ def _frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     """Return the data frame of unpacked content, and messages."""
     pd = pandas()
     file = io.BytesIO(content)
-    if content.startswith((b"PAR1", b"ARROW1", b"PK", b"\xd0\xcf\x11\xe0")):
-        if content.startswith(b"PAR1"):
-            frame = pd.read_parquet(file)
-        elif content.startswith(b"ARROW1"):
-            frame = pd.read_feather(file)
-        else:
-            frame = pd.read_excel(file)
+    if content.startswith((b"PAR1", b"ARROW1")):
+        frame = (pd.read_parquet if content.startswith(b"PAR1") else pd.read_feather)(file)
         # an index of pandas numbers the rows and is no feature
         return frame.rename(columns=str).reset_index(drop=True), []
+    if content.startswith((b"PK", b"\xd0\xcf\x11\xe0")):
+        with pd.ExcelFile(file) as book:
+            frame = pd.read_excel(book)
+            first, *others = book.sheet_names
+        # pandas has a name for columns without one
+        names = [re.sub(r"^Unnamed: \d+$", "", str(one)) for one in frame.columns]
+        told = [f'{path.name} has more than one sheet; the first one, "{first}", was read.']
+        return _named(frame, names, told if others else [])
     if not content.strip():
         raise ValueError("it is empty. A table has a line of names, then its rows.")
     if content.lstrip().startswith((b"{", b"[{", b"[[")):
@@ -176,10 +180,15 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         frame = read(index_col=False, dtype=kinds)
     except ValueError:  # a word among the numbers
         frame = read(index_col=False, dtype=str)
+    return _named(frame, names, messages)
+
+
+def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list[str]]:
+    """Return the columns that have a name, and messages on the others too."""
     frame.columns = names
     unnamed = ", ".join(str(i + 1) for i, name in enumerate(names) if not name)
     if unnamed:
-        messages.append(f"Column {unnamed} has no name and was left out.")
+        messages = [*messages, f"Column {unnamed} has no name and was left out."]
     return frame.iloc[:, [i for i, name in enumerate(names) if name]], messages
 
 

@@ -43,13 +43,14 @@ def key_figures(fit: Any) -> Figures:
     """Return name, value and meaning of what a reader wants to know first."""
     model = fit.model
     alpha = getattr(getattr(model, "regressor_", model), "alpha_", None)
+    nothing = "; the columns predict no better than a constant" if model.stop_ == 0 else ""
     return [
         *(_figures_of_classes(fit) if fit.classifies else _figures_of_errors(fit)),
         ("method", method_in_words(model.method_), ""),
         (
             "stop",
             number(float(model.stop_)),
-            f"{model.method_.stop_meaning}: {model.choice_.message}",
+            f"{model.method_.stop_meaning}: {model.choice_.message}{nothing}",
         ),
         ("equivalent ridge", "none" if alpha is None else f"alpha {number(float(alpha))}", ""),
         ("degrees of freedom", f"{model.degrees_of_freedom_:.1f}", _freedom(fit)),
@@ -65,7 +66,7 @@ def _figures_of_classes(fit: Any) -> Figures:
     share = with_error(*(100 * one for one in found.accuracy))
     return [
         ("accuracy", f"{share} %", f"of left-out rows; {frequent}"),
-        ("log loss", with_error(*found.log_loss), "of left-out rows"),
+        ("log loss", with_error(*found.log_loss, scale=1.0), "of left-out rows"),
     ]
 
 

@@ -35,10 +35,9 @@ class SavedRegressor(StoppedRegressor):
 
     half_widths_: list[Any] | None
 
-    def predict_interval(self, X: Any, confidence: float = 0.9) -> Floats:
-        """Return the prediction minus and plus a quantile of the left-out residuals."""
+    def _half_width(self, confidence: float) -> Floats:
         if hasattr(self, "_searched"):  # fitted again
-            return super().predict_interval(X, confidence)
+            return super()._half_width(confidence)
         confidence = positive_number("confidence", confidence, high=1.0)
         if self.half_widths_ is None:
             raise ValueError("This model was saved without left-out residuals, and so intervals.")
@@ -46,9 +45,7 @@ class SavedRegressor(StoppedRegressor):
         level = next((one for one in LEVELS if one >= confidence - 1e-9), None)
         if level is None:
             raise ValueError(f"A saved model has intervals up to {LEVELS[-1]}; got {confidence}.")
-        values = self.predict(X)
-        width = np.asarray(self.half_widths_[LEVELS.index(level)])
-        return np.stack([values - width, values + width], axis=-1)
+        return np.asarray(self.half_widths_[LEVELS.index(level)])
 
     def summary(self) -> CoefficientSummary:
         """Return coefficients and standard errors, if the model has been fitted again."""
@@ -86,13 +83,10 @@ def _own_columns(model: Any, X: Any) -> Any:
 def content_of(model: Any) -> dict[str, Any]:
     """Return what a fitted estimator predicts by, as types that JSON has."""
     check_is_fitted(model)
-    coef = getattr(model, "coef_", None)
-    kernel = None
-    if hasattr(model, "dual_coef_"):
-        kernel = kernel_content(getattr(model, "regressor_", model))
-        coef = on_host(model.dual_coef_).T
-        # a classifier of two classes has one row of coefficients, as linear ones do
-        coef = np.atleast_2d(coef) if hasattr(model, "classes_") else coef
+    # a classifier predicts by a regressor, or by its own coefficients, whose values are logits
+    regressor = getattr(model, "regressor_", model)
+    kernel = kernel_content(regressor) if hasattr(regressor, "dual_coef_") else None
+    coef = getattr(regressor, "coef_", None) if kernel is None else regressor.dual_coef_.T
     if not hasattr(model, "method_") or coef is None:
         raise TypeError(
             f"{type(model).__name__} cannot be saved as JSON: only regressors and classifiers of "
@@ -105,28 +99,38 @@ def content_of(model: Any) -> dict[str, Any]:
             'Isotonic probabilities cannot be saved: fit with calibration="sigmoid", or pickle the '
             "model."
         )
-    names = getattr(model, "feature_names_in_", None)
-    stops = [one if np.isfinite(one) else "inf" for one in np.ravel(model.stop_).tolist()]
     classes = None
     if hasattr(model, "classes_"):
-        # the decision values of logistic regression are logits, with the slope one
-        slope = getattr(model, "slope_", 1.0)
+        slope = getattr(model, "slope_", None)
         classes = {
             "labels": model.classes_.tolist(),
+            "logistic": regressor is model,
             "slope": None if slope is None else float(slope),
-            "logistic": not hasattr(model, "slope_"),
+            "shift": float(getattr(model, "_shift", 0.0)),
         }
+    names = getattr(model, "feature_names_in_", None)
+    stops = [one if np.isfinite(one) else "inf" for one in np.ravel(model.stop_).tolist()]
     return {
         "method": as_content(model.method_),
         "stop": stops if np.ndim(model.stop_) else stops[0],
         "coef": np.asarray(on_host(coef), np.float64).tolist(),
         "fit_intercept": bool(model.fit_intercept),
-        "intercept": np.reshape(on_host(model.intercept_), np.shape(coef)[:-1]).tolist(),
+        "intercept": np.reshape(on_host(regressor.intercept_), np.shape(coef)[:-1]).tolist(),
         "kernel": kernel,
         "features": None if names is None else [*map(str, names)],
         "classes": classes,
         "half_widths": None if classes is not None else _half_widths(model),
     }
+
+
+def _half_widths(model: Any) -> list[Any] | None:
+    """Return half the width of the jackknife interval at every level, or None without any."""
+    if not hasattr(model, "predict_interval"):
+        return None
+    try:
+        return [model._half_width(one).tolist() for one in LEVELS]
+    except ValueError:  # the method leaves no rows out, or there are none to leave out
+        return None
 
 
 def estimator_of(content: dict[str, Any]) -> Any:
@@ -137,7 +141,8 @@ def estimator_of(content: dict[str, Any]) -> Any:
     widths = content["half_widths"]
     fits = coef.ndim in {1, 2} and intercept.shape == coef.shape[:-1]
     if classes is not None:
-        fits &= len(coef) == (1 if len(classes["labels"]) == 2 else len(classes["labels"]))
+        # two classes have one decision value
+        fits &= intercept.size == (1 if len(classes["labels"]) == 2 else len(classes["labels"]))
     elif widths is not None:
         fits &= np.array(widths, np.float64).shape == (len(LEVELS), *intercept.shape)
     names = content["features"]
@@ -145,71 +150,42 @@ def estimator_of(content: dict[str, Any]) -> Any:
     count = coef.shape[-1] if kernel is None else len(kernel["rows"][0])
     if not fits or (names is not None and len(names) != count):
         raise ValueError('"coef" and its names, intercept, classes or half_widths do not fit.')
-    method = from_content(dict(content["method"]))
-    stop: Any = np.array([float(one) for one in np.ravel(content["stop"])])
-    stop = stop if isinstance(content["stop"], list) else float(stop[0])
+    stops = np.array([float(one) for one in np.ravel(content["stop"])])
+    stop: Any = stops if isinstance(content["stop"], list) else float(stops[0])
     options = {"fit_intercept": content["fit_intercept"]} if kernel is None else kernel["options"]
-    found: Any = {"method_": method, "stop_": stop, "n_features_in_": count}
+    logistic = classes is not None and classes["logistic"]
+    kind: Any = SavedRegressor if kernel is None else SavedKernelRegressor
+    stop = int(stop) if logistic else stop
+    made = from_content(dict(content["method"])), stop
+    found = (SavedLogisticRegression if logistic else kind)(*made, **options)
+    found.method_, found.stop_ = made
+    found.n_features_in_ = count
+    found.intercept_ = intercept
     if names is not None:
-        found["feature_names_in_"] = np.array([*map(str, names)], dtype=object)
-
-    def filled(model: Any, coef: Any, intercept: Any) -> Any:
-        if kernel is None:
-            model.coef_ = coef
-        else:
-            model.dual_coef_ = coef.T
-        vars(model).update(found, intercept_=intercept)
-        return model
-
-    if classes is not None and classes["logistic"]:
-        model = filled(SavedLogisticRegression(method, int(stop), **options), coef, intercept)
-        model.classes_ = np.array(classes["labels"])
-        return model
-    regressor = (SavedRegressor if kernel is None else SavedKernelRegressor)(
-        method, stop, **options
-    )
-    if kernel is not None:
-        set_kernel(regressor, kernel)
-    regressor.half_widths_ = widths
+        found.feature_names_in_ = np.array([*map(str, names)], dtype=object)
+    if kernel is None:
+        found.coef_ = coef
+    else:
+        found.dual_coef_ = coef.T
+        set_kernel(found, kernel)
+    if logistic:
+        found.classes_ = np.array(classes["labels"])
+        return found
+    found.half_widths_ = widths
     if classes is None:
-        return filled(regressor, coef, intercept)
-    # the regressor of two classes has one target
-    single = len(coef) == 1
-    regressor = filled(regressor, *((coef[0], intercept[0]) if single else (coef, intercept)))
-    model = (StoppedClassifier if kernel is None else StoppedKernelClassifier)(
-        method, stop, **options
-    )
-    filled(model, coef, intercept).regressor_ = regressor
+        return found
+    model = (StoppedClassifier if kernel is None else StoppedKernelClassifier)(*made, **options)
     model.classes_ = np.array(classes["labels"])
-    model.slope_ = None if classes["slope"] is None else float(classes["slope"])
-    model._shift, model._curves = 0.0, None
+    model.slope_, model._shift, model._curves = classes["slope"], classes["shift"], None
+    model._take_over(found)
     return model
-
-
-def _half_widths(model: Any) -> list[Any] | None:
-    """Return half the width of the jackknife interval at every level, or None without any."""
-    if isinstance(model, SavedRegressor) and not hasattr(model, "_searched"):
-        return model.half_widths_
-    if not hasattr(model, "predict_interval"):
-        return None
-    row = np.zeros((1, model.n_features_in_))
-    if hasattr(model, "feature_names_in_"):
-        from stoptime.tables.values import pandas  # noqa: PLC0415 - only for named columns
-
-        row = pandas().DataFrame(row, columns=model.feature_names_in_)
-    kind = {} if isinstance(model, StoppedRegressor) else {"kind": "jackknife"}
-    try:
-        ends = [on_host(model.predict_interval(row, one, **kind))[0] for one in LEVELS]
-    except ValueError:  # the method leaves no rows out, or there are none to leave out
-        return None
-    return [np.asarray((one[..., 1] - one[..., 0]) / 2, np.float64).tolist() for one in ends]
 
 
 def to_sklearn(model: Any) -> Any:
     """Return a fitted estimator of scikit-learn with the same predictions, for ONNX and the like.
 
     A regressor becomes a LinearRegression; a classifier a LogisticRegression, whose probabilities
-    are the same. In a Pipeline the last step is replaced.
+    are the same. In a Pipeline, also that of :func:`stoptime.fit_table`, the last step is replaced.
 
     Examples
     --------
@@ -220,6 +196,7 @@ def to_sklearn(model: Any) -> Any:
     >>> bool(abs(to_sklearn(model).predict(X) - model.predict(X)).max() < 1e-9)
     True
     """
+    model = getattr(model, "pipeline", model)
     if isinstance(model, Pipeline):
         return Pipeline([*model.steps[:-1], (model.steps[-1][0], to_sklearn(model[-1]))])
     content = content_of(model)
@@ -229,7 +206,7 @@ def to_sklearn(model: Any) -> Any:
     plain: Any = LinearRegression()
     slope = 1.0
     if content["classes"] is not None:
-        slope = content["classes"]["slope"]
+        slope = 1.0 if content["classes"]["logistic"] else content["classes"]["slope"]
         if slope is None:
             raise ValueError("A LogisticRegression has probabilities, and this model has none.")
         plain = LogisticRegression()

@@ -26,7 +26,8 @@ AMOUNT = re.compile(
     r"(?P<digits>\d(?:[\d., '’\u00a0\u202f]*\d)?[.,]?|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
     r"[\s\u00a0\u202f]*(?P<unit>[^\d\s().,'’−-][^\d\s()]{0,11}[23]?)??(?P<end>-)?\s*(?P<close>\))?"
 )
-GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*")
+# in India 12,34,567 is grouped by hundreds, except for the last three digits
+GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
 COMPACT_DATE = re.compile(r"(19|20)\d{6}")
@@ -87,7 +88,7 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
         # 20240131 may be a date; in a column with gaps it is a whole number all the same
         may_be_days = known.size and ((known > 19e6) & (known < 21e6)).all()
         if may_be_days if like is None else like.kind == "date":
-            return _read_text(words(series.convert_dtypes()), like, decimal)
+            return _read_text(series.convert_dtypes(), like, decimal)
         return Form("number"), values
     # the values of a column of Python objects have to be looked at
     inferred = kinds.infer_dtype(series, skipna=True)
@@ -97,23 +98,32 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
         return Form("number"), _floats(series.map(float, na_action="ignore").astype(float))
     nested = (list, dict, set, tuple, np.ndarray)
     odd = inferred == "mixed" and any(isinstance(value, nested) for value in series)
-    if odd or inferred not in {"string", "mixed", "mixed-integer"}:
+    if odd or inferred not in {"string", "mixed", "mixed-integer", "time"}:
         raise ValueError(f"{inferred} values cannot become numbers: drop the column.")
-    return _read_text(words(series), like, decimal)
+    return _read_text(series, like, decimal)
 
 
 def words(series: Any) -> Any:
     """Return the values of a column as text without blanks around it, with None for gaps."""
-    values = series.to_numpy(dtype=object)
-    gaps = pandas().isna(values)
-    found = np.empty(len(series), dtype=object)
-    found[~gaps] = [str(value).strip() for value in values[~gaps]]
-    return found
+    places, texts = _different(series)
+    return np.array([*texts, None], dtype=object)[places]
+
+
+def _different(series: Any) -> tuple[Any, list[str | None]]:
+    """Return the different texts of a column, and the place of every row among them.
+
+    The place of a gap is -1, the end of a list with one more value. Blank text is a gap.
+    """
+    if series.dtype == object:
+        # 1 and True are equal, but not as text
+        series = series.map(str, na_action="ignore")
+    places, values = pandas().factorize(series)
+    return places, [str(value).strip() or None for value in values]
 
 
 def has_decimals(series: Any) -> bool:
     """Tell whether a column of text has a decimal point for sure, and no code or thousands."""
-    texts = [one for one in words(series) if one is not None]
+    texts = [one for one in _different(series)[1] if one is not None]
     # a point that cannot separate thousands is a decimal point
     sure = any("." in one and not GROUPED.fullmatch(one.lstrip("+-")) for one in texts)
     return sure and _plain(texts) is not None
@@ -124,23 +134,25 @@ def decimal_sign(series: Any) -> str:
     kinds = pandas().api.types
     if kinds.is_numeric_dtype(series):
         # decimals that pandas has read had a point
-        return "." if kinds.is_float_dtype(series) and (series.dropna() % 1 != 0).any() else ""
+        return "." if kinds.is_float_dtype(series) and np.any(_floats(series) % 1 > 0) else ""
     # a thousand different values tell it as well as all
-    texts = [one for one in dict.fromkeys(words(series[:10_000])) if one][:1000]
+    texts = [one for one in dict.fromkeys(_different(series[:10_000])[1]) if one][:1000]
     point, comma = (len(_numbers(texts, sign)[0]) for sign in ".,")
     return "" if point == comma else "." if point > comma else ","
 
 
-def _read_text(texts: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
+def _read_text(series: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
+    places, texts = _different(series)
     different = [one for one in dict.fromkeys(texts) if one is not None]
     found = None
     # text in the form of the fit is tried first
     for given in (like, None) if like is not None else (None,):
         found = found or _read_different(different, given, decimal)
     if found is None:
-        return Form("text"), texts
+        return Form("text"), np.array([*texts, None], dtype=object)[places]
     form, numbers = found
-    return form, _finite(np.array([np.nan if one is None else numbers[one] for one in texts]))
+    values = [np.nan if one is None else numbers[one] for one in texts]
+    return form, _finite(np.array([*values, np.nan])[places])
 
 
 Found = tuple[Form, dict[str, float]]
@@ -186,8 +198,10 @@ def _amounts(texts: list[str], signs: dict[str, Any], like: Form | None) -> Foun
     values, unit = found[sign]
     if len(values) == len(texts):
         return Form("number", sign, unit), values
-    # numbers with a few words among them would become hundreds of categories without a warning
-    if len(texts) > 10 and 2 * len(values) > len(texts):
+    # numbers with a few words among them, and money in several currencies, would become hundreds
+    # of categories without a warning
+    money = all((part := AMOUNT.fullmatch(one)) and part["currency"] for one in texts)
+    if len(texts) > 10 and values and (2 * len(values) > len(texts) or money):
         odd = next(one for one in texts if one not in values)
         raise MixedColumnError(
             f"numbers such as {next(iter(values))!r} are mixed with {odd[:40]!r}. Write all "
@@ -254,7 +268,7 @@ def _value(part: re.Match[str], sign: str) -> float | None:
     whole, _, rest = part["digits"].partition(sign)
     match = GROUPED.fullmatch(whole)
     if match and match[1] != sign:
-        whole = whole.replace(match[1], "")
+        whole = whole.replace(match[1] or ",", "")
     if (whole and not whole.isdigit()) or (rest and not rest.isdigit()):
         return None
     value = float(f"{whole}.{rest or 0}{part['power'] or ''}")

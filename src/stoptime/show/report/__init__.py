@@ -81,20 +81,22 @@ def write(
 
 def page(fit: TableFit) -> str:
     """Return the report as one HTML page, which runs no script and loads nothing."""
-    titles = {_stopping: "When to stop"}
-    if fit.classifies:
-        titles |= {_classes: "Classes and probabilities"}
-    else:
-        titles |= {_predictions: "Predicted and observed"}
-    titles |= {_columns: "Importance of columns", _coefficients: "Coefficients"}
-    titles |= {_data: "Data and notes"}
-    bodies = {title: make(fit) for make, title in titles.items()}
+    titles = {
+        "When to stop": _stopping,
+        "Classes and probabilities": _classes,
+        "Predicted and observed": _predictions,
+        "Columns and coefficients": _columns,
+        "Data and notes": _data,
+    }
+    del titles["Predicted and observed" if fit.classifies else "Classes and probabilities"]
     sections = ""
     links = ""
-    for key, (title, body) in enumerate(bodies.items()):
-        if body:
-            sections += f'<section id="s{key}"><h2>{title}</h2>{"".join(body)}</section>'
-            links += f'<a href="#s{key}">{title}</a>'
+    for key, (title, make) in enumerate(titles.items()):
+        text, *cells = make(fit)
+        body = "".join(f"<div>{cell}</div>" for cell in cells)
+        sections += f'<section id="s{key}"><h2>{title}</h2><p>{escape(text)}</p>'
+        sections += f'<div class="cells">{body}</div></section>'
+        links += f'<a href="#s{key}">{title}</a>'
     tiles = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in results.key_figures(fit)
@@ -116,10 +118,6 @@ def page(fit: TableFit) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
 
 
-def _paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
-
-
 def _table(table: results.TableOf) -> str:
     title = escape(table.title)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
@@ -129,7 +127,7 @@ def _table(table: results.TableOf) -> str:
         rows += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     wide = f'<div class="wide" tabindex="0" role="region" aria-label="{title}">{body}</div>'
-    if len(table.rows) > 15:
+    if len(table.rows) > 25:
         return f"<details><summary>{title}</summary>{wide}</details>"
     return f"<h3>{title}</h3>{wide}"
 
@@ -170,6 +168,7 @@ def _chart(title: str, draw: Callable[[Any], None], height: float = 2.9) -> str:
 
 
 def _stopping(fit: TableFit) -> list[str]:
+    """Return a text, then what stands side by side below it, as every section does."""
     model = fit.model
     what = "The error of classes coded as ±1" if fit.classifies else "The mean squared error"
     text = (
@@ -190,15 +189,15 @@ def _stopping(fit: TableFit) -> list[str]:
         axes.set_ylabel(name if model.scoring is None else "negative score")
 
     tables = [results.method_table(fit), results.comparison_table(fit)]
-    shown = [_table(one) for one in tables if one.rows]
-    return [_paragraph(text), _chart("Estimated error along the path", draw), *shown]
+    shown = "".join(_table(one) for one in tables if one.rows)
+    return [text, _chart("Estimated error along the path", draw), shown]
 
 
 def _predictions(fit: TableFit) -> list[str]:
     """Return what the fits without each row predict for it."""
     residuals = fit.model.left_out_residuals_
     if residuals is None:
-        return [_paragraph("This method has no left-out residuals: no row is predicted without.")]
+        return ["This method has no left-out residuals: no row is predicted without."]
     width = float(np.quantile(np.abs(residuals[fit.weights > 0]), 0.9))
     some = np.sort(np.random.default_rng(0).permutation(len(fit.y))[:SCATTER_POINTS])
     y = np.asarray(fit.y, np.float64)[some]
@@ -223,17 +222,16 @@ def _predictions(fit: TableFit) -> list[str]:
         observed(axes, y - x, 0 * line, "observed - predicted")
         axes.hlines([-width, width], *line, color=INK, lw=0.8, ls=":")
 
-    both = _chart(
-        "Observed against predicted",
-        lambda axes: observed(axes, y, line, f"observed {fit.target}"),
-    ) + _chart("Residuals", residual)
-    return [_paragraph(text), f'<div class="charts">{both}</div>']
+    def against(axes: Any) -> None:
+        observed(axes, y, line, f"observed {fit.target}")
+
+    return [text, _chart("Observed against predicted", against), _chart("Residuals", residual)]
 
 
 def _classes(fit: TableFit) -> list[str]:
     found = fit.classes
     if found is None:
-        return [_paragraph("This method has no left-out decision values.")]
+        return ["This method has no left-out decision values."]
     text = (
         "Each row is classified by the fit without it. In the calibration curve, cases are grouped "
         "by their predicted probability: points on the line are well calibrated, and large points "
@@ -263,22 +261,25 @@ def _classes(fit: TableFit) -> list[str]:
         axes.scatter(chances, shares, s=10 + 150 * cases / cases.max(), color=BLUE, alpha=0.7)
         axes.set(xlabel="predicted probability", ylabel="share that came true")
 
-    both = _chart("Confusion matrix", confusion) + _chart("Calibration curve", calibration)
-    tables = map(_table, results.class_tables(fit))
-    return [_paragraph(text), f'<div class="charts">{both}</div>', *tables]
+    charts = _chart("Confusion matrix", confusion), _chart("Calibration curve", calibration)
+    return [text, *charts, *map(_table, results.class_tables(fit))]
 
 
 def _columns(fit: TableFit) -> list[str]:
-    """Return by how much each column of the table moves the prediction."""
     every = fit.importance()
     most = dict(list(every.items())[:20])
     text = (
-        "How far each column moves the prediction: the standard deviation over rows of what it "
-        "contributes. The words of a text column count together. Columns that go with each other "
-        "share what they say, and this is no statement about causes."
+        "The chart shows how far each column moves the prediction: the standard deviation over "
+        "rows of what it contributes, for the words of a text column together. Columns that go "
+        "with each other share what they say, and this is no statement about causes."
     )
     if len(every) > len(most):
-        text += f" The chart shows {len(most)} of {len(every)} columns."
+        text += f" It shows {len(most)} of {len(every)} columns."
+    if fit.preparation is not None and fit.preparation.standardise:
+        text += (
+            " Coefficients of standardised columns (mean zero, variance one) can be compared in "
+            "size; those in original units are per unit of the column, or for a word."
+        )
     names = [name if len(name) < 28 else f"{name[:26]}…" for name in most]
 
     def draw(axes: Any) -> None:
@@ -289,27 +290,18 @@ def _columns(fit: TableFit) -> list[str]:
         unit = "decision values" if fit.classifies else fit.target
         axes.set_xlabel(f"contribution, in {unit}")
 
-    return [_paragraph(text), _chart("Importance of columns", draw, 0.8 + 0.2 * len(most))]
-
-
-def _coefficients(fit: TableFit) -> list[str]:
-    text = "Coefficients at the chosen stop; the intercept is the prediction where all is zero."
-    if fit.preparation is not None and fit.preparation.standardise:
-        text = (
-            "Coefficients of standardised columns (mean zero, variance one) can be compared in "
-            "size; those in original units are per unit of the column, or for a word."
-        )
-    return [_paragraph(text), _table(results.coefficient_table(fit, 40))]
+    chart = _chart("Importance of columns", draw, 0.8 + 0.2 * len(most))
+    return [text, chart, _table(results.coefficient_table(fit, 20))]
 
 
 def _data(fit: TableFit) -> list[str]:
-    """Return what became of the columns, and the notes."""
     text = f"{Path(fit.source).name}, {results.size(fit)}. The target is {fit.target}."
     notes = fit.notes or ("No value had to be filled in, left out or converted.",)
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    every = {} if fit.preparation is None else fit.preparation.decisions_
-    # some texts of a column are enough to recognise it
-    rows = [(one.column, one.kind, ", ".join(one.levels[:6])) for one in every.values()]
-    table = results.TableOf("Columns", ("column", "kind", "texts"), tuple(rows[:100]))
-    shown = [_table(table)] if rows else []
-    return [_paragraph(text), *shown, f'<ul class="notes">{listed}</ul>']
+    cells = [f'<ul class="notes">{listed}</ul>']
+    if fit.preparation is not None:
+        every = list(fit.preparation.decisions_.values())[:100]
+        # some texts of a column are enough to recognise it
+        rows = tuple((one.column, one.kind, ", ".join(one.levels[:6])) for one in every)
+        cells.append(_table(results.TableOf("Columns", ("column", "kind", "texts"), rows)))
+    return [text, *cells]
