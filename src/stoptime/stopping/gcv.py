@@ -147,7 +147,7 @@ def _warn_of_gcv(method: Method) -> None:
     if not isinstance(method, Ridge) and method != Butterworth(order=1):
         warn_user(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
-            "method except ridge: use path_gcv or leave_one_out.",
+            'method except ridge: use rule="path-gcv" or rule="loo".',
             UserWarning,
         )
 
