@@ -236,9 +236,9 @@ CLASSES = (
     "installed; otherwise random convolutions and their shares of positive values stand in for "
     "it. The bare limit of wide data is `X @ X.T` and `eigh` in single precision, although our "
     "products are in double precision. Intervals are compared with the fit that they need, and "
-    "probabilities of four bundled data sets with `CalibratedClassifierCV(RidgeClassifier(), cv=5)`, "
-    "whose penalty is the default one; [an example](../examples/calibrated_probabilities.py) has "
-    "the comparison with a tuned penalty."
+    "probabilities of four bundled data sets with "
+    "`CalibratedClassifierCV(RidgeClassifier(), cv=5)`, whose penalty is the default one; "
+    "[an example](../examples/calibrated_probabilities.py) has a tuned penalty."
 )
 ALPHAS = np.logspace(-3, 3, 10)  # those of ROCKET
 LENGTH = 150  # of the time series
