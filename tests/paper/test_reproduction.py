@@ -13,7 +13,6 @@ import stoptime
 from helpers import run
 from stoptime.bounds import heavy_ball, summary
 from stoptime.paper import reproduction, sharp_constant
-from stoptime.support.files import atomic
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -125,21 +124,6 @@ def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
-def test_an_interrupted_file_is_not_there(tmp_path):
-    target = tmp_path / "a.txt"
-    target.write_text("old")
-
-    def interrupted():
-        with atomic(target) as path:
-            path.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
 def test_command_line_reproduces(tmp_path, monkeypatch):
     fast = reproduction.experiments(False)[-1:]
     monkeypatch.setattr(reproduction, "experiments", lambda _: fast)
@@ -160,15 +144,6 @@ def test_command_line_bounds(monkeypatch):
     assert "1.2676" in lines["accelerated flow / ridge, best stop of each spectrum"]
     assert "1.59910940" in lines["accelerated flow / ridge, one stop for all spectra"]
     assert "1.61" in lines["heavy-ball flow / ridge, κ = 10, one stop for each μ/λ*"]
-
-
-def test_errors_are_told_in_one_line(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
-    result = run("reproduce", "--no-certify", "--out", file / "out")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("stoptime: ")
-    assert result.stderr.count("\n") == 1
 
 
 def test_a_missing_extra_is_named(monkeypatch):

@@ -297,11 +297,13 @@ def test_bad_weights_are_refused(rng, weights, message):
         decompose(*problem(rng, 30, 4), sample_weight=weights)
 
 
-@pytest.mark.parametrize("make", [np.zeros, np.ones, lambda shape: np.full(shape, 0.1)])
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(0, float), (1, float), (0.1, float), (1e6 / 3, float), (1e6 / 3, "f4")]
+)
 @pytest.mark.parametrize("shape", [(10, 3), (3, 10), (1, 1)], ids=str)
 @pytest.mark.parametrize("solver", ["auto", "svd"])
-def test_constant_columns_teach_nothing(rng, make, shape, solver):
-    X, y = make(shape), rng.standard_normal(shape[0])
+def test_constant_columns_teach_nothing(rng, value, dtype, shape, solver):
+    X, y = np.full(shape, value, dtype), rng.standard_normal(shape[0])
     spec = decompose(X, y, solver=solver)
     assert spec.rank == 0
     drawn = path(spec, "nesterov-flow", [0, 1, np.inf])
