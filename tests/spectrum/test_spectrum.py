@@ -241,6 +241,7 @@ BAD = {
     "empty": (lambda X, y: (X[:0], y[:0]), r"0 sample\(s\)"),
     "no columns": (lambda X, y: (X[:, :0], y), r"0 feature\(s\)"),
     "text": (lambda X, y: (np.char.add(X.astype(str), "a"), y), "could not convert"),
+    "labels": (lambda X, y: (X, np.where(y > 1, "a", "b")), "y holds text.*classifier"),
     "cube y": (lambda X, y: (X, y[:, None, None]), "y must be of shape"),
     "too large": (lambda X, y: (X * 1e200, y), "X is too large.*Rescale"),
     "too small": (lambda X, y: (X * 1e-200, y), "X is too small.*Rescale"),
