@@ -146,6 +146,15 @@ def test_command_line_bounds(monkeypatch):
     assert "1.61" in lines["heavy-ball flow / ridge, κ = 10, one stop for each μ/λ*"]
 
 
+def test_errors_are_told_in_one_line(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    result = run("reproduce", "--no-certify", "--out", file / "out")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("stoptime: ")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_missing_extra_is_named(monkeypatch):
     from stoptime.__main__ import main
 
