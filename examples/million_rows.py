@@ -61,6 +61,8 @@ left.set(xlabel="stop", ylabel="mean squared error", title=f"{n} rows, {counts[-
 right.loglog(counts, [model.choice_.error for model in models], "o-", color="#0072B2")
 right.axhline(0.09, color="0.4", linestyle=":", label="noise")
 right.set(xlabel="landmarks", ylabel="left-out error", title="What more landmarks gain")
+right.minorticks_off()
+right.set_xticks(counts, counts)
 right.legend()
 
 plt.show()
