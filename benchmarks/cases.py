@@ -61,7 +61,7 @@ def held(work: Callable[[], Any], name: str, unit: float, goal: float | None) ->
 # ---------------------------------------------------------------- a full path
 
 PATHS = (
-    "The coefficients of Nesterov flow at 100 stops up to t·√L = 100 are computed from X and y, "
+    "The coefficients of accelerated flow at 100 stops up to t·√L = 100 are computed from X and y, "
     "including centring. The bare limit cannot be avoided: the smaller of XᵀX and XXᵀ of the "
     "centred data and its eigenvectors, by the same BLAS and LAPACK. Nesterov's iteration with "
     "step 1/L in NumPy takes 100 steps to the last stop; `solve_ivp` integrates the differential "
@@ -122,7 +122,7 @@ def full_path(peer: str, shape: tuple[int, int]) -> Work:
     Xc, yc = X - X.mean(axis=0), y - y.mean()
     largest = float(np.linalg.norm(Xc, 2) ** 2 / len(Xc))
     stops = np.geomspace(0.1, PHASE, 100) / np.sqrt(largest)
-    ours = partial(st.path, X, y, "nesterov-flow", stops)
+    ours = partial(st.path, X, y, "accelerated-flow", stops)
     if peer == "bare product and eigh":
         wide = len(Xc) < Xc.shape[1]
         return Work(ours, lambda: np.linalg.eigh(Xc @ Xc.T if wide else Xc.T @ Xc))
@@ -178,24 +178,24 @@ def against_ridgecv(shape: tuple[int, ...]) -> Work:
     """Compare choosing a stop with choosing a penalty."""
     X, y = gaussian(*shape)
     many = len(shape) == 3
-    ours = st.StoppedRegressorCV("nesterov-flow", stops=100, per_target=many)
+    ours = st.StoppedRegressorCV("accelerated-flow", stops=100, per_target=many)
     return Work(lambda: ours.fit(X, y), lambda: RidgeCV(PENALTIES, alpha_per_target=many).fit(X, y))
 
 
 def against_refitting(shape: tuple[int, int]) -> Work:
     """Compare with the definition of leave-one-out, and check that the errors agree."""
     X, y = gaussian(*shape)
-    ours = st.StoppedRegressorCV("nesterov-flow", stops=100)
+    ours = st.StoppedRegressorCV("accelerated-flow", stops=100)
     stops = ours.fit(X, y).stops_
 
     def refit() -> np.ndarray:
         left_out = [np.arange(len(y)) != i for i in range(REFITS)]
-        drawn = (st.path(X[keep], y[keep], "nesterov-flow", stops) for keep in left_out)
+        drawn = (st.path(X[keep], y[keep], "accelerated-flow", stops) for keep in left_out)
         return np.array([y[i] - path.predict(X[i : i + 1])[:, 0] for i, path in enumerate(drawn)])
 
     def same(_: object, residuals: np.ndarray) -> Measures:
         middle = len(stops) // 2
-        found = st.left_out_residuals(X, y, "nesterov-flow", stops[middle])[:REFITS]
+        found = st.left_out_residuals(X, y, "accelerated-flow", stops[middle])[:REFITS]
         gap = np.abs(found - residuals[:, middle]).max() / np.abs(residuals[:, middle]).max()
         return (measure("largest difference", float(gap), 1e-8, "at most"),)
 
@@ -205,7 +205,7 @@ def against_refitting(shape: tuple[int, int]) -> Work:
 def memory_of_choosing(shape: tuple[int, int]) -> Work:
     """Measure the peak memory of the choice beside X."""
     X, y = gaussian(*shape)
-    fit = partial(st.StoppedRegressorCV("nesterov-flow", stops=100).fit, X, y)
+    fit = partial(st.StoppedRegressorCV("accelerated-flow", stops=100).fit, X, y)
     return held(fit, "times X", X.nbytes, 6.0)
 
 
@@ -236,7 +236,9 @@ CLASSES = (
     "installed; otherwise random convolutions and their shares of positive values stand in for "
     "it. The bare limit of wide data is `X @ X.T` and `eigh` in single precision, although our "
     "products are in double precision. Intervals are compared with the fit that they need, and "
-    "probabilities of four bundled data sets with `CalibratedClassifierCV` with five folds."
+    "probabilities of four bundled data sets with "
+    "`CalibratedClassifierCV(RidgeClassifier(), cv=5)`, whose penalty is the default one; "
+    "[an example](../examples/calibrated_probabilities.py) has a tuned penalty."
 )
 ALPHAS = np.logspace(-3, 3, 10)  # those of ROCKET
 LENGTH = 150  # of the time series
@@ -529,7 +531,7 @@ def targets(quick: bool) -> list[Case]:
 # ---------------------------------------------------------------- sparse data
 
 SPARSE = (
-    "Nesterov flow at ten stops on a sparse X, from one Krylov space that gives every stop of "
+    "Accelerated flow at ten stops on a sparse X, from one Krylov space that gives every stop of "
     "every method up to the last stop. LSQR and LSMR with the same number of steps give one "
     "solution; Nesterov's iteration with step 1/L to the last stop gives one method. A product is "
     "one multiplication of X or its transpose with one vector. The number of products matters if "
@@ -586,7 +588,7 @@ def products(peer: str, shape: tuple[int, int, int]) -> Work:
     A = Counted(X)
     largest = st.path(A.operator, y, "nesterov", [1], fit_intercept=False).krylov.largest
     stops = np.geomspace(0.1, 1, 10) * PHASE / np.sqrt(largest)
-    ours = partial(st.path, A.operator, y, "nesterov-flow", stops, fit_intercept=False)
+    ours = partial(st.path, A.operator, y, "accelerated-flow", stops, fit_intercept=False)
     size = int(ours().krylov.sizes[0])
     theirs = {
         "LSQR": partial(lsqr, A.operator, y, iter_lim=size, atol=0, btol=0),

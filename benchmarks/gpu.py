@@ -92,13 +92,13 @@ def bare(X: Any) -> None:
 def of_given_stops(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
     """Return the work on a grid of stops."""
     stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
-    by_path_gcv = st.StoppedRegressorCV("nesterov-flow", stops=stops, rule="path-gcv")
+    by_path_gcv = st.StoppedRegressorCV("accelerated-flow", stops=stops, rule="path-gcv")
     return {
         "choosing by leave-one-out": lambda: st.StoppedRegressorCV(
-            "nesterov-flow", stops=stops
+            "accelerated-flow", stops=stops
         ).fit(X, y),
         "choosing, grid refined": lambda: st.StoppedRegressorCV(stops=N_STOPS).fit(X, y),
-        "path": lambda: st.path(X, y, "nesterov-flow", stops),
+        "path": lambda: st.path(X, y, "accelerated-flow", stops),
         "choosing by path GCV": lambda: by_path_gcv.fit(X, y),
     }
 

@@ -18,21 +18,18 @@ covariances with few eigenvalues, which half the size shares.
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 from scipy.linalg import eig_banded, eigh
 
 import stoptime as st
-from stoptime.support.files import atomic
+from benchmarks.harness import load, save
 from stoptime.support.progress import progress
 from stoptime.theory.search import stop_with_gain
 
-RESULTS = Path(__file__).parent / "results" / "limits.json"
 RATIOS = (0.2, 0.5, 1.0, 2.0, 5.0)
 GAINS = (0.5, 4.0, 32.0)  # φ(0) at the stops, in units of one over the mean eigenvalue
 NOISE = 1.0
@@ -162,11 +159,6 @@ def stops_of(method: st.Method, mean: float) -> np.ndarray:
     return np.ceil(stops) if method.whole_stops else stops
 
 
-def rounded(value: float) -> float:
-    """Return a number with four digits, for the file."""
-    return float(f"{value:.4g}")
-
-
 def simulate(tau: np.ndarray, n: int, draws: int, cases: list[tuple]) -> tuple:
     """Return the mean bias and variance of every case, and the standard error of their sum."""
     found = [
@@ -212,14 +204,14 @@ def compare(
         row = rows.setdefault(str(method), {"covariance": covariance, "ratio": ratio, "n": n})
         row |= {"draws": draws, "method": str(method)}
         for part, values in found.items():
-            row[part] = max(row.get(part, 0.0), rounded(np.max(np.abs(values))))
+            row[part] = max(row.get(part, 0.0), float(np.max(np.abs(values))))
         checked = {"beyond": ("total", "standard_error")}
         if halve:
             checked["extrapolated_beyond"] = ("extrapolated", "extrapolated_error")
         for name, (part, deviation) in checked.items():
             values = np.abs(found[part])
             missed = np.where(values > np.maximum(GOAL, 3 * found[deviation]), values, 0.0)
-            row[name] = max(row.get(name, 0.0), rounded(missed.max()))
+            row[name] = max(row.get(name, 0.0), float(missed.max()))
     return list(rows.values())
 
 
@@ -233,7 +225,7 @@ def main() -> None:
     parser.add_argument("--method", default="", help="how the names of the methods begin")
     parser.add_argument("--halve", action="store_true", help="draw designs of half the size too")
     asked = parser.parse_args()
-    rows = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+    rows = load("limits.json")
     cases = list(product(asked.covariance, asked.ratio))
     for covariance, ratio in progress(cases, "Limits", verbose=True):
         found = compare(covariance, ratio, asked.rows, asked.draws, asked.method, halve=asked.halve)
@@ -243,9 +235,7 @@ def main() -> None:
         ]
         rows += found
         # written after every case, so that an interruption loses one case at most
-        with atomic(RESULTS) as file:
-            lines = ",\n".join(json.dumps(row) for row in rows)
-            file.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        save(rows, "limits.json")
         print(f"{covariance}, p/n = {ratio:g}: {worst(found)}", flush=True)
     print(f"all {len(rows)}: {worst(rows)}")
     if {(row["covariance"], row["ratio"]) for row in rows} == set(product(COVARIANCES, RATIOS)):

@@ -45,7 +45,8 @@ GPU = """\
 
 `python -m benchmarks.gpu` measures these cases: float64 with stops given, and default fits of
 float32 data. The bare limit is `X.T @ X`, `eigh` and the product of the rows with the
-eigenvectors, in float64 on the same device.
+eigenvectors, in float64 on the same device. A block of rows, and what is computed for it, takes up
+to 2 GB, so that the peak is many times the size of a small X.
 """
 
 

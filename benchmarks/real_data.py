@@ -313,8 +313,8 @@ def in_short(run: dict[str, Any]) -> str:
     fast = f"{np.mean(np.array(speeds) >= 1):.0%} of {len(speeds)} problems"
     errors = max(map(times_the_error, ordered))
     return (
-        "The default fit compares three methods by exact leave-one-out, and takes about as long as "
-        f"`{PEER}` takes for ridge alone with 100 penalties: it is at least as fast on {fast} "
+        "The default fit compares three methods by exact leave-one-out at every stop, and "
+        f"`{PEER}` compares 100 penalties of ridge: the default fit is at least as fast on {fast} "
         f"(blue in the figure), and {two_digits(float(np.median(speeds)))} times as fast in the "
         f'median. It is fastest on "{described(ordered[-1])}" ({two_digits(speeds[-1])} times as '
         f'fast) and slowest on "{described(ordered[0])}" ({two_digits(speeds[0])} times). Its '

@@ -55,6 +55,7 @@ left.plot(
 left.set(xlabel="x", ylabel="response", ylim=(-2.3, 1.5), title="One noisy function")
 left.legend(loc="lower left", fontsize=8, ncols=2)
 model.plot(ax=right)
+right.legend(loc="upper right", fontsize=8)
 right.set(
     xlabel="stop (time t)", ylabel="mean squared error", title="Leave-one-out error along the path"
 )

@@ -56,10 +56,13 @@ for count in counts:
 
 figure, (left, right) = plots.new_figure(1, 2, figsize=(11, 4.4))
 models[-1].plot(ax=left)
+left.legend(loc="upper right", fontsize=8)
 left.set(xlabel="stop", ylabel="mean squared error", title=f"{n} rows, {counts[-1]} landmarks")
 right.loglog(counts, [model.choice_.error for model in models], "o-", color="#0072B2")
 right.axhline(0.09, color="0.4", linestyle=":", label="noise")
 right.set(xlabel="landmarks", ylabel="left-out error", title="What more landmarks gain")
+right.minorticks_off()
+right.set_xticks(counts, counts)
 right.legend()
 
 plt.show()

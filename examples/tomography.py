@@ -55,7 +55,7 @@ y = clean + noise * rng.standard_normal(len(clean))
 print(f"{X.shape[0]} rays, {X.shape[1]} pixels, {X.nnz} entries")
 
 # %%
-# Least squares, run to convergence, would fit the noise. Nesterov's flow is stopped early instead.
+# Least squares, run to convergence, would fit the noise. Accelerated flow is stopped early instead.
 # Three rules choose the time without knowing the image: path GCV with random probes, the
 # discrepancy principle with the known noise, and the error on held-out rays.
 

@@ -1,13 +1,16 @@
 """The numbers of the README are those of the stored results."""
 
+import importlib.util
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import kernel_study, real_data
+from helpers import run
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -102,3 +105,17 @@ def test_first_screen():
 @pytest.mark.parametrize("link", re.findall(r"\]\(((?!http)[^)#]+)\)", TEXT))
 def test_links_lead_to_files(link):
     assert (ROOT / link).exists()
+
+
+def test_its_commands_run_as_those_of_the_wheel(tmp_path, monkeypatch):
+    """``make test-dist`` runs them on the installed wheel, with the table that is written here."""
+    path = ROOT / "tools" / "test_dist.py"
+    spec = importlib.util.spec_from_file_location("test_dist", path)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    monkeypatch.chdir(tmp_path)
+    tool.write_table(tmp_path / "data.csv")
+    for command in tool.readme_commands():
+        done = run(*shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "report.html").exists()

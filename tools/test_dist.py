@@ -115,7 +115,7 @@ def readme(folder: Path) -> str:
 def write_table(target: Path) -> None:
     """Write the data.csv that the commands of the README use."""
     rows = [f"{i % 7},{i * 5 % 11},{2 * (i % 7) - i * 5 % 11 + i * 3 % 5}" for i in range(60)]
-    target.write_text("\n".join(["a,b,y", *rows, ""]), encoding="utf-8")
+    target.write_text("\n".join(["size,age,price", *rows, ""]), encoding="utf-8")
 
 
 def readme_commands() -> list[str]:

@@ -13,7 +13,6 @@ one process, by default with one thread, in turns. Columns are standardised on t
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -29,13 +28,12 @@ from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
 from benchmarks import harness
-from benchmarks.harness import rounded
+from benchmarks.harness import load, rounded, save
 from benchmarks.logistic import risk
 from benchmarks.logistic.problems import Problem, large, problems
 from benchmarks.page import draw
 from stoptime.support.files import atomic
 
-FOLDER = Path(__file__).parents[1] / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "logistic.md"
 QUICK = ("wine", "diabetes, thirds", "isotropic, 2 classes")
 PEER, OURS, PLAIN, SQUARED = "LogisticRegressionCV", "stopped", "friction 3", "squared loss"
@@ -250,21 +248,10 @@ def gpu_line(one: dict[str, Any]) -> str:
     )
 
 
-def stored(name: str) -> Any:
-    """Return results that an earlier run has written."""
-    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def write(name: str, results: dict[str, Any]) -> None:
-    """Write results, rounded."""
-    with atomic(FOLDER / f"{name}.json") as path:
-        path.write_text(json.dumps(rounded(results), indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
 def filled(page: str) -> str:
     """Return the page with each part between its two marks, from the stored results."""
-    parts = tables(stored("logistic")) | simulation_tables(stored("logistic_risk"))
-    for name, text in (parts | {"gpu": gpu_line(stored("logistic_gpu"))}).items():
+    parts = tables(load("logistic.json")) | simulation_tables(load("logistic_risk.json"))
+    for name, text in (parts | {"gpu": gpu_line(load("logistic_gpu.json"))}).items():
         before, rest = page.split(f"<!-- {name} -->\n")
         after = rest.split(f"<!-- end of {name} -->")[1]
         page = f"{before}<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->{after}"
@@ -285,11 +272,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             big()
     else:
         if given.risk:
-            write("logistic_risk", risk.simulated())
+            save(risk.simulated(), "logistic_risk.json")
         elif not given.page:
-            write("logistic", study(False, given.threads))
+            save(study(False, given.threads), "logistic.json")
         folder = PAGE.parent / "_static" / "benchmarks"
-        simulated = stored("logistic_risk")
+        simulated = load("logistic_risk.json")
         draw(lambda page: risk.picture(simulated, page), folder, "logistic-risk")
         with atomic(PAGE) as path:
             path.write_text(filled(PAGE.read_text(encoding="utf-8")), "utf-8")

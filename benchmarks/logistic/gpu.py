@@ -11,18 +11,14 @@ nothing else. The step is so small that the error still falls after all 200 step
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import stoptime as st
-from benchmarks.harness import rounded, versions
-from stoptime.support.files import atomic
+from benchmarks.harness import rounded, save, versions
 
-RESULTS = Path(__file__).parents[1] / "results" / "logistic_gpu.json"
 GOAL = 1.3
 
 
@@ -87,8 +83,7 @@ def main() -> None:
     found = rounded(measured(given))
     print(f"ratio {found['ratio']} (goal at most {GOAL}), {found['steps']} steps")
     if given.device == "cuda":
-        with atomic(RESULTS) as path:
-            path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        save(found, "logistic_gpu.json")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from itertools import groupby
 from typing import Any
 
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
@@ -33,13 +32,13 @@ WITHOUT_LINKS = ("api", "gallery/", GLOSSARY, "references")
 
 
 class FirstUses(SphinxTransform):
-    """Turn first uses in running text into references to the terms of the glossary."""
+    """Turn first uses in running text into links to the headings of the glossary."""
 
     default_priority = 500
 
     def apply(self, **_: Any) -> None:
         """Look at the plain text of paragraphs, in reading order."""
-        if self.env.docname.startswith(WITHOUT_LINKS):
+        if self.app.builder.format != "html" or self.env.docname.startswith(WITHOUT_LINKS):
             return
         left = dict(self.app.first_uses)
         for paragraph in list(self.document.findall(nodes.paragraph)):
@@ -60,11 +59,9 @@ class FirstUses(SphinxTransform):
             match = matches[term]
             del left[term]
             yield nodes.Text(text[: match.start()])
-            word = nodes.inline("", match[0], classes=["xref", "std", "std-term"])
-            options = {"refdomain": "std", "reftype": "term", "reftarget": term}
-            yield addnodes.pending_xref(
-                "", word, refexplicit=True, refwarn=True, refdoc=self.env.docname, **options
-            )
+            page = self.app.builder.get_relative_uri(self.env.docname, GLOSSARY)
+            word = nodes.inline("", match[0], classes=["term"])
+            yield nodes.reference("", "", word, refuri=f"{page}#{term.lower().replace(' ', '-')}")
             text = text[match.end() :]
         yield nodes.Text(text)
 
@@ -89,9 +86,9 @@ def _is_link(paragraph: nodes.paragraph) -> bool:
 
 
 def read_terms(app: Sphinx) -> None:
-    """Find the terms of the glossary: its lines that are followed by an indented line."""
+    """Find the terms of the glossary, which are its headings."""
     source = app.srcdir / f"{GLOSSARY}.md"
-    terms = re.findall(r"^(\S.*)\n  \S", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    terms = re.findall(r"^## (.+)$", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
     app.first_uses = {
         term: re.compile(rf"(?<![\w-])(?:{FORMS.get(term) or _plain_form(term)})(?![\w-])")
         for term in terms

@@ -1,4 +1,4 @@
-"""Small corrections of the pages: ends of code blocks, links of words in types, and colons."""
+"""Small corrections of the pages: ends of code blocks, links, and colons."""
 
 import re
 from typing import Any
@@ -11,6 +11,7 @@ from sphinx.transforms import SphinxTransform
 import stoptime as st
 
 FOREIGN_LINK = re.compile(r":ref:`([^<`]*?)\s*<\w+>`")
+EXAMPLE = re.compile(r"\]\(\.\./examples(?:/(\w+)\.py)?\)")
 TYPE = re.compile(r"\(\*(.+?)\*\) -- ")
 COLON = "\N{RATIO}"  # in place of a colon, until Napoleon has read the docstring
 CLASSES = "|".join(name for name in st.__all__ if isinstance(getattr(st, name), type))
@@ -40,6 +41,11 @@ class ShapesAreNoClasses(SphinxTransform):
             target = reference.get("reftarget", "")
             if reference.get("reftype") == "class" and target.islower() and "." not in target:
                 reference.replace_self(reference.children)
+
+
+def lead_to_the_gallery(_app: Any, _page: str, source: list[str]) -> None:
+    """Lead from the name of an example, which is a file for readers of Markdown, to its page."""
+    source[0] = EXAMPLE.sub(lambda found: f"](gallery/{found[1] or 'index'})", source[0])
 
 
 def hide_colon(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
@@ -79,6 +85,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_transform(CodeEnds)
     app.add_transform(ShapesAreNoClasses)
+    app.connect("source-read", lead_to_the_gallery)
     app.connect("autodoc-process-docstring", hide_colon, priority=100)  # before Napoleon
     app.connect("autodoc-process-docstring", show_colon, priority=900)
     app.connect("autodoc-process-docstring", without_foreign_links)

@@ -117,7 +117,7 @@ def path(*arguments: Any, **options: Any) -> Path:
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> path(*load_diabetes(return_X_y=True), "nesterov-flow", [10, 100, 1000])
+    >>> path(*load_diabetes(return_X_y=True), "accelerated-flow", [10, 100, 1000])
     Path(AcceleratedFlow(friction=3.0), 3 stops from 10 to 1000, 10 coefficients)
     """
     first = next(iter(arguments), None)

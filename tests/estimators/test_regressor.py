@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
 from sklearn.linear_model import RidgeCV
 
 import stoptime as st
@@ -36,26 +35,6 @@ def test_default_stop_predicts_as_well_as_the_truth_allows(rng):
     assert np.mean(ratios) < 1.2
 
 
-def test_pandas_names_are_kept_and_checked(diabetes):
-    frame, y = load_diabetes(return_X_y=True, as_frame=True)
-    model = st.StoppedRegressor().fit(frame, y)
-    assert list(model.feature_names_in_) == list(frame.columns)
-    np.testing.assert_allclose(model.coef_, st.StoppedRegressor().fit(*diabetes).coef_, rtol=1e-6)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame.rename(columns={"age": "years"}))
-
-
-def test_float32_is_kept(diabetes):
-    X, y = (a.astype(np.float32) for a in diabetes)
-    model = st.StoppedRegressor(stop=50.0).fit(X, y)
-    assert model.coef_.dtype == np.float32
-    assert model.predict(X).dtype == np.float32
-    exact = st.StoppedRegressor(stop=50.0).fit(*diabetes)
-    np.testing.assert_allclose(
-        model.coef_, exact.coef_, rtol=1e-3, atol=1e-3 * np.abs(exact.coef_).max()
-    )
-
-
 @pytest.mark.parametrize("shape", [(1, 3), (2, 3), (5, 200), (50, 1)], ids=str)
 @pytest.mark.parametrize("stop", [None, 0.0, 1.0, np.inf])
 def test_small_and_wide_data(rng, shape, stop):
@@ -63,14 +42,6 @@ def test_small_and_wide_data(rng, shape, stop):
     model = st.StoppedRegressor(stop=stop).fit(X, y)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.predict(X)).all()
-
-
-def test_ill_conditioned_data_switch_to_the_accurate_route(rng):
-    """Vandermonde columns: stopping at infinity is as good as lstsq."""
-    X = np.vander(np.linspace(0, 1, 50), 9)[:, :-1]
-    beta = rng.standard_normal(8)
-    model = st.StoppedRegressor(stop=np.inf).fit(X, X @ beta + 1)
-    np.testing.assert_allclose(model.coef_, beta, rtol=1e-6)
 
 
 def test_single_precision_does_not_spoil_a_response_of_large_mean(rng):

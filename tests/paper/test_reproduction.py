@@ -13,7 +13,6 @@ import stoptime
 from helpers import run
 from stoptime.bounds import heavy_ball, summary
 from stoptime.paper import reproduction, sharp_constant
-from stoptime.support.files import atomic
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,21 +130,6 @@ def test_certified_summary_and_figure(monkeypatch):
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
     for path in dict(reproduction.experiments(False))["stability_designs"]().write(tmp_path):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
-
-
-def test_an_interrupted_file_is_not_there(tmp_path):
-    target = tmp_path / "a.txt"
-    target.write_text("old")
-
-    def interrupted():
-        with atomic(target) as path:
-            path.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_command_line_reproduces(tmp_path, monkeypatch):

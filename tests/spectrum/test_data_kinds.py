@@ -34,7 +34,9 @@ def on_disk(X, folder):
 
 def compressed(X, folder):
     store = str(folder / f"X{len(list(folder.iterdir()))}.zarr")
-    return zarr.create_array(store=store, data=X, chunks=(32, 3))
+    stored = zarr.open(store, mode="w", shape=X.shape, chunks=(32, 3), dtype=X.dtype)
+    stored[:] = X
+    return stored
 
 
 def tensor(device):

@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, pairwise_kernels, rbf_kernel
 from sklearn.model_selection import KFold, cross_val_score
 
@@ -93,45 +92,6 @@ def test_every_rule_sees_what_it_sees_in_the_features(data, weights, fit_interce
     np.testing.assert_allclose(
         dual.predict_interval(X), primal.predict_interval(features(X)), rtol=1e-8
     )
-
-
-def left_out(X, y, w, model):
-    """Refit without each row."""
-    out = np.empty_like(y)
-    for i in range(len(y)):
-        keep = np.arange(len(y)) != i
-        fit = clone(model).fit(X[keep], y[keep], sample_weight=None if w is None else w[keep])
-        out[i] = y[i] - fit.predict(X[i : i + 1])[0]
-    return out
-
-
-def test_rows_left_out_of_a_kernel_of_low_rank(rng):
-    """Duplicate rows and rows of no weight make the kernel singular."""
-    X = np.repeat(rng.standard_normal((12, 2)), 2, axis=0)
-    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(24)
-    w = np.where(np.arange(24) % 5 == 0, 0.0, rng.uniform(0.5, 2, 24))
-    model = st.StoppedKernelRegressorCV(
-        "nesterov-flow", stops=[2.0, 20.0], kernel="laplacian", gamma=None
-    ).fit(X, y, sample_weight=w)
-    for stop, error in zip(model.stops_, model.errors_, strict=True):
-        residuals = left_out(X, y, w, st.StoppedKernelRegressor(stop=stop, kernel="laplacian"))
-        assert error == pytest.approx(np.average(residuals**2, weights=w), rel=1e-8)
-    present = st.StoppedKernelRegressor(stop=model.stop_, kernel="laplacian").fit(
-        X[w > 0], y[w > 0], w[w > 0]
-    )
-    np.testing.assert_allclose(model.predict(X), present.predict(X), rtol=1e-9)
-    np.testing.assert_array_equal(model.dual_coef_[w == 0], 0)
-
-
-def test_ridge_is_kernel_ridge(data, weights):
-    X, y = data
-    n = weights.sum()
-    ours = st.StoppedKernelRegressor("ridge", stop=1 / 0.03, gamma=0.7, fit_intercept=False)
-    peer = KernelRidge(alpha=0.03 * n, kernel="rbf", gamma=0.7)
-    ours.fit(X, y, sample_weight=weights)
-    peer.fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(ours.dual_coef_, peer.dual_coef_, rtol=1e-9)
-    np.testing.assert_allclose(ours.predict(X + 0.1), peer.predict(X + 0.1), rtol=1e-9)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

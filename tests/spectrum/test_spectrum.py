@@ -241,6 +241,7 @@ BAD = {
     "empty": (lambda X, y: (X[:0], y[:0]), r"0 sample\(s\)"),
     "no columns": (lambda X, y: (X[:, :0], y), r"0 feature\(s\)"),
     "text": (lambda X, y: (np.char.add(X.astype(str), "a"), y), "could not convert"),
+    "labels": (lambda X, y: (X, np.where(y > 1, "a", "b")), "y holds text.*classifier"),
     "cube y": (lambda X, y: (X, y[:, None, None]), "y must be of shape"),
     "too large": (lambda X, y: (X * 1e200, y), "X is too large.*Rescale"),
     "too small": (lambda X, y: (X * 1e-200, y), "X is too small.*Rescale"),
@@ -297,11 +298,13 @@ def test_bad_weights_are_refused(rng, weights, message):
         decompose(*problem(rng, 30, 4), sample_weight=weights)
 
 
-@pytest.mark.parametrize("make", [np.zeros, np.ones, lambda shape: np.full(shape, 0.1)])
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(0, float), (1, float), (0.1, float), (1e6 / 3, float), (1e6 / 3, "f4")]
+)
 @pytest.mark.parametrize("shape", [(10, 3), (3, 10), (1, 1)], ids=str)
 @pytest.mark.parametrize("solver", ["auto", "svd"])
-def test_constant_columns_teach_nothing(rng, make, shape, solver):
-    X, y = make(shape), rng.standard_normal(shape[0])
+def test_constant_columns_teach_nothing(rng, value, dtype, shape, solver):
+    X, y = np.full(shape, value, dtype), rng.standard_normal(shape[0])
     spec = decompose(X, y, solver=solver)
     assert spec.rank == 0
     drawn = path(spec, "nesterov-flow", [0, 1, np.inf])

@@ -22,7 +22,7 @@ def test_it_follows_leave_one_out_where_naive_gcv_fails():
     spectrum, stop = decompose(X, y), [19.6]
     true = 1 + np.sum((path(spectrum, "nesterov-flow", stop).coef - beta) ** 2)
     exact = leave_one_out(X, y, "nesterov-flow", stop).errors
-    with pytest.warns(UserWarning, match="path_gcv"):
+    with pytest.warns(UserWarning, match="path-gcv"):
         naive = naive_gcv(spectrum, "nesterov-flow", stop)
     np.testing.assert_allclose(exact, true, rtol=0.25)
     np.testing.assert_allclose(path_gcv(spectrum, "nesterov-flow", stop), exact, rtol=0.05)

@@ -193,7 +193,7 @@ def variance_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclo
 
     Examples
     --------
-    >>> print(variance_coupling("nesterov-flow"))
+    >>> print(variance_coupling("accelerated-flow"))
     [1.38363..., 1.38363...] at stop 5.00...
     """
     return _distance(method, 1.0, tolerance, 1)

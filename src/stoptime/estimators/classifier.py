@@ -207,14 +207,14 @@ class StoppedClassifier(_LinearClassifier):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = StoppedClassifier("nesterov-flow").fit(X / X.std(axis=0), y)
+    >>> model = StoppedClassifier("accelerated-flow").fit(X / X.std(axis=0), y)
     >>> f"accuracy {model.score(X / X.std(axis=0), y):.3f}"
     'accuracy 0.975'
     """
 
     def __init__(
         self,
-        method: str | Method = "nesterov-flow",
+        method: str | Method = "accelerated-flow",
         stop: float | None = None,
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,

@@ -321,14 +321,14 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedKernelRegressor("nesterov-flow", kernel="rbf", gamma=20).fit(X, y)
+    >>> model = StoppedKernelRegressor("accelerated-flow", kernel="rbf", gamma=20).fit(X, y)
     >>> f"stop {model.stop_:.0f}, R² {model.score(X, y):.2f}"
     'stop 35, R² 0.56'
     """
 
     def __init__(  # noqa: PLR0913 - those of the linear estimator and those of the kernel
         self,
-        method: str | Method = "nesterov-flow",
+        method: str | Method = "accelerated-flow",
         stop: float | None = None,
         kernel: Kernel = "rbf",
         gamma: Gamma = None,
@@ -477,14 +477,14 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
     --------
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
-    >>> model = StoppedKernelClassifier("nesterov-flow", gamma=1.0).fit(X, y)
+    >>> model = StoppedKernelClassifier("accelerated-flow", gamma=1.0).fit(X, y)
     >>> f"accuracy {model.score(X, y):.3f}"
     'accuracy 0.980'
     """
 
     def __init__(  # noqa: PLR0913 - those of the linear estimator and those of the kernel
         self,
-        method: str | Method = "nesterov-flow",
+        method: str | Method = "accelerated-flow",
         stop: float | None = None,
         kernel: Kernel = "rbf",
         gamma: Gamma = None,

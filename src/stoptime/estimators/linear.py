@@ -44,7 +44,7 @@ class StoppedRegressor(Incremental, LinearRegressor):
 
     Parameters
     ----------
-    method : str or Method, default="nesterov-flow"
+    method : str or Method, default="accelerated-flow"
         The method; names are the keys of ``METHODS``, ``ITERATIONS`` and ``ADAPTIVE``.
     stop : float or None, default=None
         Where to stop: the time of a flow, the number of iterations, or 1/penalty for ridge; ``inf``
@@ -77,14 +77,14 @@ class StoppedRegressor(Incremental, LinearRegressor):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedRegressor("nesterov-flow").fit(X, y)
+    >>> model = StoppedRegressor("accelerated-flow").fit(X, y)
     >>> f"stop {model.stop_:.0f}, R² {model.score(X, y):.2f}"
     'stop 201, R² 0.51'
     """
 
     def __init__(
         self,
-        method: str | Method = "nesterov-flow",
+        method: str | Method = "accelerated-flow",
         stop: float | None = None,
         fit_intercept: bool = True,
         *,
@@ -212,7 +212,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = StoppedRegressorCV("nesterov-flow").fit(X, y)
+    >>> model = StoppedRegressorCV("accelerated-flow").fit(X, y)
     >>> model.choice_.message
     'least loo error of 294 stops'
     """

@@ -63,7 +63,7 @@ def leave_one_out(  # noqa: PLR0913 - the data have five parameters
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> loo = leave_one_out(X, y, "nesterov-flow", [10, 100, 1000])
+    >>> loo = leave_one_out(X, y, "accelerated-flow", [10, 100, 1000])
     >>> loo.errors.round(1)
     array([5511.6, 3020.5, 3003.1])
     """
@@ -101,7 +101,7 @@ def left_out_residuals(
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> left_out_residuals(X, y, "nesterov-flow", 100.0)[:3].round(2)
+    >>> left_out_residuals(X, y, "accelerated-flow", 100.0)[:3].round(2)
     array([-55.15,   5.21, -33.76])
     """
     left_out, tuned = _prepared(
@@ -148,7 +148,7 @@ def left_out_predictions(
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> left_out_predictions(X, y, "nesterov-flow", 100.0, new=X[:2]).round(2)[:3]
+    >>> left_out_predictions(X, y, "accelerated-flow", 100.0, new=X[:2]).round(2)[:3]
     array([[206.15,  69.78],
            [205.35,  69.79],
            [205.88,  69.91]])

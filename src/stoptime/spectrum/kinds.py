@@ -105,6 +105,12 @@ def checked_host(X: Any, y: Any) -> tuple[Any, Any]:
     if type(y) is np.ndarray and y.dtype in DTYPES and y.size:
         assert_all_finite(y, input_name="y")
     else:
+        values = np.asarray(y)
+        if values.size and isinstance(values.flat[0], str):
+            raise ValueError(
+                "y holds text. Labels need a classifier, such as StoppedClassifierCV, or "
+                'loss="cross-entropy" in stoptime.plan.'
+            )
         options = {"ensure_2d": False, "allow_nd": True, "input_name": "y"}
         y = np.asarray(check_array(y, dtype=DTYPES, **options))
     check_shapes(X, y)

@@ -58,7 +58,7 @@ def path_gcv(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -> Floa
     >>> from sklearn.datasets import load_diabetes
     >>> from stoptime import decompose
     >>> spectrum = decompose(*load_diabetes(return_X_y=True))
-    >>> path_gcv(spectrum, "nesterov-flow", [10, 100, 1000]).round(1)
+    >>> path_gcv(spectrum, "accelerated-flow", [10, 100, 1000]).round(1)
     array([5511., 3023., 3009.])
 
     See Bellec, Tan (2024), Uncertainty quantification for iterative algorithms in linear models.
@@ -147,7 +147,7 @@ def _warn_of_gcv(method: Method) -> None:
     if not isinstance(method, Ridge) and method != Butterworth(order=1):
         warn_user(
             f"Generalised cross-validation is inconsistent for {method.name}, and for every "
-            "method except ridge: use path_gcv or leave_one_out.",
+            'method except ridge: use rule="path-gcv" or rule="loo".',
             UserWarning,
         )
 

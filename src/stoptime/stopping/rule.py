@@ -96,7 +96,7 @@ class Rule(ABC):
     """The name of what is least at the chosen stop."""
     compares_methods: ClassVar[bool] = True
     """Whether errors of different methods can be compared."""
-    only_method: ClassVar[str] = "nesterov-flow"
+    only_method: ClassVar[str] = "accelerated-flow"
     """What "auto" means where methods cannot be compared."""
     predicts_new_rows: ClassVar[bool] = True
     """Whether the error at the chosen stop is that of rows that were not fitted."""

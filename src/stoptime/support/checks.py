@@ -43,7 +43,7 @@ def iteration_numbers(stops: NDArray[np.float64]) -> NDArray[np.intp]:
     rounded = np.round(stops)
     if np.any(rounded != stops):
         wrong = float(stops[rounded != stops].flat[0])
-        raise ValueError(f"The stops of an iteration are whole numbers; got {wrong!r}.")
+        raise ValueError(f"The stops of this method are whole numbers; got {wrong!r}.")
     return np.minimum(rounded, LARGEST_WHOLE).astype(np.intp)
 
 

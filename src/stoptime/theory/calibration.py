@@ -123,7 +123,7 @@ def guarantee(
 
     Examples
     --------
-    >>> guarantee("nesterov-flow", 1.0).parameter_error  # the paper's 49/64
+    >>> guarantee("accelerated-flow", 1.0).parameter_error  # the paper's 49/64
     0.765625
     """
     found = as_filter(get_method(method))
@@ -184,7 +184,7 @@ def equivalent_stop(
 
     Examples
     --------
-    >>> round(equivalent_stop("nesterov-flow", penalty=0.01), 4)
+    >>> round(equivalent_stop("accelerated-flow", penalty=0.01), 4)
     17.5535
     """
     penalty = float(nonnegative("penalty", penalty, infinite=True))
@@ -227,7 +227,7 @@ def equivalent_penalty(
 
     Examples
     --------
-    >>> round(equivalent_penalty("nesterov-flow", stop=17.5535), 6)
+    >>> round(equivalent_penalty("accelerated-flow", stop=17.5535), 6)
     0.01
     """
     found = as_filter(get_method(method))

@@ -193,7 +193,7 @@ def risk(
     Examples
     --------
     >>> known = {"eigenvalues": [1, 0.1], "signal": [1, 1], "noise": 1, "n_samples": 9}
-    >>> curve = risk("nesterov-flow", [0, 1, 5], **known)
+    >>> curve = risk("accelerated-flow", [0, 1, 5], **known)
     >>> float(curve.bias[0]), float(curve.variance[0])
     (2.0, 0.0)
     """
