@@ -102,6 +102,7 @@ def test_units_and_dead_columns_do_not_matter():
     np.testing.assert_allclose(scaled.predict(X), model.predict(X), rtol=1e-6)
     thin = st.StoppedKernelRegressorCV("ridge").fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(thin.predict(X), model.predict(X), rtol=1e-5)
 
 
 def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
@@ -135,6 +136,18 @@ def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
         assert {one.n_rows for one in model.candidates_} == {65, 130}
         assert model.score(rows, response) > 0.85
         assert len(model.candidates_) >= 14
+
+
+def test_scores_of_any_sign_compare_kernels_and_methods():
+    """R² on left-out predictions orders all fits as the squared error does."""
+    by_error = st.StoppedKernelRegressorCV().fit(X, y)
+    by_score = st.StoppedKernelRegressorCV(scoring="r2").fit(X, y)
+    assert (by_score.kernel_, by_score.gamma_) == (by_error.kernel_, by_error.gamma_)
+    assert by_score.method_ == by_error.method_
+    assert by_score.best_score_ == pytest.approx(1 - by_error.choice_.error / y.var(), rel=1e-3)
+    assert [one.error for one in by_score.candidates_] == sorted(
+        one.error for one in by_score.candidates_
+    )
 
 
 def test_widths_go_on_where_the_best_is_the_widest():
@@ -312,6 +325,15 @@ def test_streams_are_features_of_landmarks(kind, options, rng):
             st.StoppedKernelRegressorCV("ridge", n_landmarks=40).fit(new)
         given = st.StoppedKernelRegressor("ridge", 30.0, n_landmarks=40).fit(new)
         assert given.score(new) > 0.5
+
+
+def test_a_model_of_sparse_rows_is_saved(tmp_path):
+    rows = sparse.csr_array(X / X.std(axis=0))
+    model = st.StoppedKernelRegressorCV("ridge").fit(rows, y)
+    st.save(model, tmp_path / "model.json")
+    loaded = st.load(tmp_path / "model.json")
+    for some in (rows, rows.toarray()):
+        np.testing.assert_allclose(loaded.predict(some), model.predict(rows), rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::stoptime.PreparationWarning")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +29,7 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of
+from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of, rows_in_memory
 from stoptime.spectrum.landmarks import (
     KernelProduct,
     LandmarkData,
@@ -130,7 +129,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         options.check()
         if kind_of(X) == "stream":
             return self._opened_stream(as_stream(X, y, sample_weight), options)
-        rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
+        rows, y = self._training_rows(X, y)
         n = rows.shape[0]
         weights = sample_sizes(sample_weight, n)[0]
         columns = options.columns_of(rows, weights)
@@ -201,44 +200,51 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _matrix(self, X: ArrayLike) -> Any:
         """Return new rows in the columns of the spectrum: kernel values, or features."""
-        rows = self._checked(X, reset=False)
+        rows = self._new_rows(X)
         exact = self.n_landmarks_ is None
         return self._features.values(rows) if exact else self._features(rows)
 
     def _opened_rows(self, X: Any) -> NewRows:
         if kind_of(X) != "stream":
-            return NewRows(KernelProduct(self._features, self._checked(X, reset=False)))
+            return NewRows(KernelProduct(self._features, self._new_rows(X)))
         stream = X
         if not isinstance(X, Statistics):  # which are refused, because they have no rows
             count = X.n_features if isinstance(X, Source) else X.shape[1]
             if count != self.n_features_in_:
                 raise ValueError(f"X has {count} features, but {self.n_features_in_} were fitted.")
             stream = mapped(X, self._features.values, self._features.landmarks.shape[0])
-        return open_rows(stream, self.dual_coef_, self._checked)
+        return open_rows(stream, self.dual_coef_, self._new_rows)
 
-    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+    def _training_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return checked rows and response, where the rows are."""
         if not is_device_array(X):
-            if kind_of(X) not in {"dense", "sparse"}:
-                raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
-            accepted = False if self._options.is_any_of("precomputed") else "csr"
-            options |= {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
-            return validate_data(self, X, *y, **options)
+            options = self._check_options(X) | {"multi_output": True, "y_numeric": True}
+            return validate_data(self, X, y, **options)  # type: ignore[no-any-return]
         if not self._options.is_any_of("auto", "linear", *ORDERS):
             raise TypeError(
                 "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
                 "or auto."
             )
-        rows, response = checked_device(X, y[0] if y else X[:, 0])
-        if options.get("reset", True):
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            self.n_features_in_ = int(rows.shape[1])
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted."
-            )
-        if not bool(array_namespace(rows).all(array_namespace(rows).isfinite(rows))):
-            raise ValueError("Input X contains NaN or infinity.")
-        return (rows, response) if y else rows
+        rows, response = checked_device(X, y)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        self.n_features_in_ = int(rows.shape[1])
+        return _finite(rows), response
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return checked rows where the landmarks are."""
+        if is_device_array(X) or is_device_array(self.X_fit_):
+            X = rows_in_memory(X, self.X_fit_)
+        if not is_device_array(X):
+            return validate_data(self, X, reset=False, **self._check_options(X))
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
+        return _finite(X)
+
+    def _check_options(self, X: Any) -> dict[str, Any]:
+        if kind_of(X) not in {"dense", "sparse"}:
+            raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
+        accepted = False if self._options.is_any_of("precomputed") else "csr"
+        return {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
 
     def _choose_kernel(
         self,
@@ -250,14 +256,22 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     ) -> KernelSearch:
         """Choose kernel and width, and store them."""
         order = self.__dict__.pop("_order")
-        check = partial(self._checked, reset=False)
-        found = KernelChoice(search, data, self._features, order, check, rule_of, splits, groups)
+        own = self._features, order, self._new_rows
+        found = KernelChoice(search, data, *own, rule_of, splits, groups)
         chosen = found.best(str(self.kernel))
         self.kernel_ = "linear" if chosen.best is None else chosen.best.name
         self.gamma_ = None if chosen.best is None else chosen.best.gamma
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.best or linear)
         return chosen
+
+
+def _finite(rows: Any) -> Any:
+    """Return rows of a tensor that are all finite numbers."""
+    xp = array_namespace(rows)
+    if not bool(xp.all(xp.isfinite(rows))):
+        raise ValueError("Input X contains NaN or infinity.")
+    return rows
 
 
 def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:
@@ -295,9 +309,10 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         standard deviation; "auto" where γ is chosen, which then is a number in these units.
     n_landmarks : int or None, default=None
         Number of training rows from which f is made up; the fit is still to all rows. As many as
-        rows, or None with at most 5000 rows, is the kernel matrix of all rows; None with more rows
-        or streamed data is 2000. Kernels are then compared on 1000 rows, and the best ones with
-        the landmarks on 5000 rows, or four for each landmark if these are more.
+        rows, or None with at most 5000 rows, is the kernel matrix of all rows (of a tensor, all
+        rows are landmarks); None with more rows or streamed data is 2000. Kernels are then compared
+        on 1000 rows, and the best ones with the landmarks on 5000 rows, or four for each landmark
+        if these are more.
     rng : int, numpy.random.Generator or None, default=None
         Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 

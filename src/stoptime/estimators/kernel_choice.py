@@ -62,7 +62,8 @@ class KernelChoice:
         if self.data.shape[0] < 2:
             raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
         methods = self.search.methods
-        if not (self._is_compared or all(isinstance(one, Filter) for one in methods)):
+        compares = self.search.rule.compares_methods
+        if not (compares or all(isinstance(one, Filter) for one in methods)):
             raise ValueError(
                 f"A kernel is chosen by leave-one-out, which {methods[0].name} does not have: name "
                 "the kernel and give gamma a number, or give cv=5."
@@ -71,15 +72,15 @@ class KernelChoice:
         if self._more is not None:
             sizes.append(len(self._more))
         with progress_shown(self.search.verbose):
-            chosen = KernelSearch(name, self._known, self._evaluated, sizes)
+            chosen = KernelSearch(name, self._known, self._evaluated, sizes, self._rule)
         if self.splits is None and isinstance(self.search.rule, LeaveOneOut):
             self._warn_of_copies(float(np.mean(chosen.found[1].error)))
         return chosen
 
     @property
-    def _is_compared(self) -> bool:
-        """Whether the rule of the search compares kernels too; otherwise leave-one-out does."""
-        return self.search.rule.compares_methods
+    def _rule(self) -> Rule:
+        """The rule of the search, or leave-one-out if that rule cannot compare kernels."""
+        return self.search.rule if self.search.rule.compares_methods else LeaveOneOut()
 
     @cached_property
     def _more(self) -> Index | None:
@@ -105,7 +106,7 @@ class KernelChoice:
         """Distances among the rows on which kernels are compared."""
         rows = self.features.landmarks
         if isinstance(self.data, LandmarkData):
-            rows = self._on_host(self._raw[like(self._raw, self._index)])
+            rows = _prepared(self.features.prepare, self._raw[like(self._raw, self._index)])
         weights = self.data.sample.row_weights
         weights = None if weights is None else weights[self._index]
         order = np.searchsorted(self._index, self.order[: len(self._index)])
@@ -116,27 +117,20 @@ class KernelChoice:
         function = kernel or linear
         if part is None and self._more is not None:
             own = self._more
-            some = self.data.subset(own).with_features(replace(self.features, kernel=function))
+            features = replace(self.features, kernel=function)
+            some = self.data.subset(own).with_features(features)
+            some = replace(some, values=partial(_features, self.check, features))
         else:
             own = self._index if part is None else self._index[part]
             training = self._known.rows if part is None else self._known.rows[part]
-            values = partial(self._to_new_rows, function, training)
+            values = partial(_kernel_values, self.check, self.features.prepare, function, training)
             matrix = self._known.kernel_matrix(kernel, part)
             some = KernelData.of_some(matrix, self.data.sample.take(own), values)
-        rule = self.search.rule if self._is_compared else LeaveOneOut()
+        rule = self._rule
         if self.splits is not None and self.rule_of is not None:
             rule = self.rule_of(_restricted(self.splits, own, self.data.shape[0]))
         groups = None if self.groups is None else self.groups[own]
         return replace(self.search, rule=rule).best(some, groups)
-
-    def _to_new_rows(self, kernel: KernelFunction, training: Any, X: Any) -> Any:
-        """Return the kernel between new rows and some training rows."""
-        return kernel(self._on_host(self.check(X)), training)
-
-    def _on_host(self, rows: Any) -> Any:
-        """Return rows as kernels see them, on the host."""
-        rows = self.features.prepare(rows)
-        return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
 
     def _warn_of_copies(self, error: float) -> None:
         """Warn if near copies decide the error of a few rows, among all rows."""
@@ -151,6 +145,31 @@ class KernelChoice:
             blocks = ((one.start, prepare(self._raw[one])) for one in parts)
         y = np.asarray(on_host(self.data.sample.response), np.float64)
         _warn_of_copies(few, blocks, looked_at, y, error)
+
+
+# neither of the next functions holds the distances, because models keep them
+
+
+def _features(check: Callable[[Any], Any], features: LandmarkFeatures, X: Any) -> Any:
+    """Return the features of new rows."""
+    return features(check(X))
+
+
+def _kernel_values(
+    check: Callable[[Any], Any],
+    prepare: Callable[[Any], Any],
+    kernel: KernelFunction,
+    training: Any,
+    X: Any,
+) -> Any:
+    """Return the kernel between new rows and some training rows, on the host."""
+    return kernel(_prepared(prepare, check(X)), training)
+
+
+def _prepared(prepare: Callable[[Any], Any], rows: Any) -> Any:
+    """Return rows as kernels see them, on the host."""
+    rows = prepare(rows)
+    return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
 
 
 def _restricted(splits: Any, index: Index, count: int) -> list[tuple[Index, Index]]:

@@ -97,9 +97,10 @@ class Columns:
             rows = rows.astype(np.float64, copy=False)
             return rows if self.scale is None else rows @ sparse.diags_array(1 / self.scale)
         rows = as_float64(rows)
-        if self.centre is None:
+        if self.centre is None and self.scale is None:
             return rows
-        rows = rows - self.centre
+        # a sparse X is not centred, and dense rows may follow
+        rows = rows - (0.0 if self.centre is None else self.centre)
         if self.scale is not None:
             rows /= self.scale
         with np.errstate(over="ignore"):
