@@ -29,7 +29,13 @@ from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of, rows_in_memory
+from stoptime.spectrum.kinds import (
+    DTYPES,
+    checked_device,
+    finite_tensor,
+    kind_of,
+    rows_in_memory,
+)
 from stoptime.spectrum.landmarks import (
     KernelProduct,
     LandmarkData,
@@ -51,7 +57,6 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import (
     Floats,
-    array_namespace,
     as_dtype,
     is_device_array,
     like,
@@ -228,7 +233,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         rows, response = checked_device(X, y)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.n_features_in_ = int(rows.shape[1])
-        return _finite(rows), response
+        return finite_tensor(rows), response
 
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows where the landmarks are."""
@@ -238,7 +243,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             return validate_data(self, X, reset=False, **self._check_options(X))
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
-        return _finite(X)
+        return finite_tensor(X)
 
     def _check_options(self, X: Any) -> dict[str, Any]:
         if kind_of(X) not in {"dense", "sparse"}:
@@ -264,14 +269,6 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.best or linear)
         return chosen
-
-
-def _finite(rows: Any) -> Any:
-    """Return rows of a tensor that are all finite numbers."""
-    xp = array_namespace(rows)
-    if not bool(xp.all(xp.isfinite(rows))):
-        raise ValueError("Input X contains NaN or infinity.")
-    return rows
 
 
 def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:

@@ -14,13 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.probabilities import FromDecisions
+from stoptime.estimators.regressor import LinearRegressor
 from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
-from stoptime.logistic.rows import Places, Rows, Split, alike
+from stoptime.logistic.rows import Places, Rows, Split
 from stoptime.methods.averages import VanishingDecay
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
+from stoptime.stopping.held_out import check_splitter
 from stoptime.stopping.rule import StopWarning
-from stoptime.support.arrays import Array, Floats, array_namespace, is_device_array, on_host
+from stoptime.support.arrays import Array, Floats, array_namespace
 from stoptime.support.checks import is_whole, row_numbers, truth_value, whole_number
 from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
@@ -95,16 +97,15 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         return self._keep(rows, search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
+        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit.
+
+        X is anything that :meth:`stoptime.StoppedRegressorCV.predict` takes.
+        """
         check_is_fitted(self)
-        if is_device_array(self.coef_):
-            X = alike(self.coef_, X)
-        else:
-            X = on_host(X) if is_device_array(X) else X
-            floats = [np.float64, np.float32]
-            X = validate_data(self, X, reset=False, dtype=floats, accept_sparse="csr")
-        logits = X @ self.coef_.T + self.intercept_
+        logits = self._opened_rows(X).predicted(self.coef_.T, self.intercept_)
         return logits[:, 0] if len(self.classes_) == 2 else logits  # type: ignore[no-any-return]
+
+    _opened_rows = LinearRegressor._opened_rows
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Places, Array | None]:
         """Return rows, the class of each, and weights, which are None if all are one."""
@@ -258,6 +259,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     def _splits(self, places: Places, groups: Any) -> list[Split]:
         """Return the rows of training and test sets."""
         cv = self.cv
+        check_splitter(cv, groups)
         if self.rng is not None and is_whole(cv):
             seed = int(np.random.default_rng(self.rng).integers(2**31))
             cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
