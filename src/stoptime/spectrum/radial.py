@@ -24,7 +24,7 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from stoptime.spectrum.accuracy import check_scale
-from stoptime.support.arrays import EPS, array_namespace, as_float64, like, on_host, slices
+from stoptime.support.arrays import EPS, array_namespace, as_float64, constant, like, on_host, slices
 
 Order = Literal[1, 2]
 ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
@@ -49,16 +49,17 @@ def distances(rows: Any, others: Any, order: Order) -> Any:
 
 def _squares(rows: Any, others: Any) -> Any:
     """Return squared Euclidean distances, up to rounding."""
-    # one product of matrices in place of many differences; columns are centred beforehand, so that
-    # little cancels
+    # one product of matrices, |x|² - 2x·z + |z|², in place of many differences; columns are centred
+    # beforehand, so that little cancels
     xp = array_namespace(rows)
-    squares = rows @ (-2 * others).T
-    squares += xp.sum(rows * rows, axis=1)[:, None]
-    squares += xp.sum(others * others, axis=1)
+    left = [rows, xp.sum(rows * rows, axis=1)[:, None], constant(rows, len(rows), 1.0)[:, None]]
+    ones = constant(rows, len(others), 1.0)[:, None]
+    right = [-2 * others, ones, xp.sum(others * others, axis=1)[:, None]]
+    squares = xp.concat(left, axis=1) @ xp.concat(right, axis=1).T
     if others is rows:  # exactly zero, which rounding is not
         squares[range(len(rows)), range(len(rows))] = 0
     # rounding may leave a negative number, whose exponential would overflow for large rows
-    return xp.clip(squares, 0.0, None)
+    return xp.clip(squares, 0.0, None, out=squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,5 +174,5 @@ class Radial:
         if self.name == "rbf" and not (sparse.issparse(rows) or sparse.issparse(others)):
             squares = _squares(rows, others)  # a root would be squared again
             squares *= -self.gamma
-            return array_namespace(squares).exp(squares)
+            return array_namespace(squares).exp(squares, out=squares)
         return self.of_distances(distances(rows, others, self.order))
