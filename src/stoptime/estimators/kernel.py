@@ -27,7 +27,7 @@ from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.data import Data
+from stoptime.spectrum.data import Data, rows_of
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.kinds import (
     DTYPES,
@@ -51,6 +51,7 @@ from stoptime.spectrum.radial import ORDERS, Columns, linear
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
+from stoptime.spectrum.streams import StreamData
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
@@ -247,7 +248,10 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _check_options(self, X: Any) -> dict[str, Any]:
         if kind_of(X) not in {"dense", "sparse"}:
-            raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
+            raise TypeError(
+                f"A kernel needs rows in an array or a sparse matrix; got {type(X).__name__}. Give "
+                "Chunks.of(X, y), and cv=5 to choose the stop."
+            )
         accepted = False if self._options.is_any_of("precomputed") else "csr"
         return {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
 
@@ -421,6 +425,11 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         options = per_target, fit_intercept, verbose, prefer_simple, scoring
         super().__init__(method, stops, cv, rule, *options)
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
+
+    def _opened_stream(self, source: Any, options: KernelOptions) -> Data:
+        if self._rule(self.cv).needs_rows:  # which streams have not: said before any work is done
+            rows_of(StreamData(source, True))
+        return super()._opened_stream(source, options)
 
     def _best(self, search: Search, splits: Any, data: Any, groups: Any) -> tuple[Problem, Choice]:
         if not self._options.tunes or data.rows is None:

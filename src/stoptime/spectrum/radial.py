@@ -24,7 +24,15 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from stoptime.spectrum.accuracy import check_scale
-from stoptime.support.arrays import EPS, array_namespace, as_float64, constant, like, on_host, slices
+from stoptime.support.arrays import (
+    EPS,
+    array_namespace,
+    as_float64,
+    constant,
+    like,
+    on_host,
+    slices,
+)
 
 Order = Literal[1, 2]
 ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
