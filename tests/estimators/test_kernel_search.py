@@ -103,6 +103,7 @@ def test_units_and_dead_columns_do_not_matter():
     thin = st.StoppedKernelRegressorCV("ridge").fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-5)
     np.testing.assert_allclose(thin.predict(X), model.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(model.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-12)
 
 
 def test_folds_groups_scores_and_other_rules(rng, monkeypatch):

@@ -40,7 +40,6 @@ from stoptime.spectrum.landmarks import (
     KernelProduct,
     LandmarkData,
     LandmarkFeatures,
-    LandmarkRows,
     LandmarkStream,
     mapped,
     sampled,
@@ -52,7 +51,7 @@ from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
 from stoptime.spectrum.streams import StreamData
-from stoptime.stopping.comparison import Search, Searched
+from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
@@ -119,17 +118,6 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     def _factors(self) -> Any:
         return self.dual_coef_
 
-    def __getstate__(self) -> dict[str, Any]:
-        # the data hold a method of this estimator: skops cannot follow such a circle
-        state = super().__getstate__()
-        searched = state.get("_searched")
-        return state if searched is None else state | {"_searched": _with_values(searched, None)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "_searched"):
-            self._searched = _with_values(self._searched, self._matrix)
-
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         options = self._options
         options.check()
@@ -149,17 +137,16 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             kept = rows[like(rows, np.sort(order[-self.n_landmarks_ :]))]
             # rows that are taken from a memory map are in memory
             kept = np.asarray(kept) if isinstance(rows, np.ndarray) else kept
+            self.n_landmarks_ = kept.shape[0]  # rows without weight are none
         # the linear kernel stands for the data until a kernel is chosen
         gamma = None if isinstance(self.gamma, str) else self.gamma
         features = self._take(replace(options, gamma=gamma), columns, kept)
         if self.n_landmarks_ is not None:
-            by_landmarks = LandmarkRows(rows, features)
-            centred = features.centred
-            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
+            return LandmarkData.of(rows, y, sample_weight, features)
         # in double precision, because large coefficients cancel in predictions
         matrix = features.kernel(features.landmarks, features.landmarks)
         response = np.asarray(y, np.float64)
-        return KernelData.of(matrix, response, sample_weight, features.centred, self._matrix)
+        return KernelData.of(matrix, response, sample_weight, features.centred, features)
 
     def _take(self, options: KernelOptions, columns: Columns, rows: Any) -> LandmarkFeatures:
         """Keep a kernel and its rows, and return their features."""
@@ -265,21 +252,13 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     ) -> KernelSearch:
         """Choose kernel and width, and store them."""
         order = self.__dict__.pop("_order")
-        own = self._features, order, self._new_rows
-        found = KernelChoice(search, data, *own, rule_of, splits, groups)
+        found = KernelChoice(search, data, self._features, order, rule_of, splits, groups)
         chosen = found.best(str(self.kernel))
         self.kernel_ = "linear" if chosen.best is None else chosen.best.name
         self.gamma_ = None if chosen.best is None else chosen.best.gamma
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.best or linear)
         return chosen
-
-
-def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:
-    """Return a search whose data compute the kernel of new rows by this function."""
-    if not isinstance(searched.data, KernelData):  # streamed, or too large for a pickle
-        return searched
-    return replace(searched, data=replace(searched.data, values=values))
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -446,11 +425,11 @@ def kernel_content(model: Any) -> dict[str, Any]:
         raise TypeError("A kernel that is a function cannot be saved: pickle the model.")
     rows = model.X_fit_
     rows = rows.toarray() if sparse.issparse(rows) else on_host(rows)
-    columns = {"centre": model.centre_, "scale": model.scale_}
+    columns = vars(Columns(model.centre_, model.scale_).on_host)
     options = {name: getattr(model, name) for name in ("degree", "coef0", "fit_intercept")}
     options |= {"kernel": model.kernel_, "gamma": model.gamma_, "n_landmarks": model.n_landmarks_}
     options["standardise"] = model.scale_ is not None
-    known = {key: None if v is None else on_host(v).tolist() for key, v in columns.items()}
+    known = {key: None if v is None else v.tolist() for key, v in columns.items()}
     return {"options": options, "rows": np.asarray(rows, np.float64).tolist(), **known}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,10 @@ from stoptime.methods.base import Filter
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.landmarks import (
     KERNEL_VALUES,
-    KernelFunction,
     LandmarkData,
     LandmarkFeatures,
 )
-from stoptime.spectrum.radial import Radial, distances, linear
+from stoptime.spectrum.radial import Columns, Radial, distances, linear
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
@@ -44,15 +43,14 @@ class KernelChoice:
     """The rows on which kernels are compared, and the search for the best stop of each.
 
     ``data`` and ``features`` have the linear kernel. The rows of positive weight are in a random
-    ``order``: kernels are compared on the first of them. ``check`` validates rows that a rule
-    brings, and ``rule_of`` returns the rule for given ``splits``, which are None without folds.
+    ``order``: kernels are compared on the first of them. ``rule_of`` returns the rule for given
+    ``splits``, which are None without folds.
     """
 
     search: Search
     data: Any
     features: LandmarkFeatures
     order: Index
-    check: Callable[[Any], Any]
     rule_of: Callable[[Any], Rule] | None = None
     splits: Any = None
     groups: Any = None
@@ -101,12 +99,18 @@ class KernelChoice:
         """All rows as they were given, if there are landmarks."""
         return self.data.sample.X.X
 
+    @property
+    def _columns(self) -> Columns:
+        """What rows on the host become before a kernel sees them."""
+        return self.features.prepare.on_host
+
     @cached_property
     def _known(self) -> Distances:
         """Distances among the rows on which kernels are compared."""
         rows = self.features.landmarks
         if isinstance(self.data, LandmarkData):
-            rows = _prepared(self.features.prepare, self._raw[like(self._raw, self._index)])
+            rows = self._raw[like(self._raw, self._index)]
+            rows = self._columns(rows if sparse.issparse(rows) else on_host(rows))
         weights = self.data.sample.row_weights
         weights = None if weights is None else weights[self._index]
         order = np.searchsorted(self._index, self.order[: len(self._index)])
@@ -119,13 +123,13 @@ class KernelChoice:
             own = self._more
             features = replace(self.features, kernel=function)
             some = self.data.subset(own).with_features(features)
-            some = replace(some, values=partial(_features, self.check, features))
         else:
             own = self._index if part is None else self._index[part]
             training = self._known.rows if part is None else self._known.rows[part]
-            values = partial(_kernel_values, self.check, self.features.prepare, function, training)
+            centred = self.features.centred
+            features = LandmarkFeatures(self._columns, function, training, centred)
             matrix = self._known.kernel_matrix(kernel, part)
-            some = KernelData.of_some(matrix, self.data.sample.take(own), values)
+            some = KernelData.of_some(matrix, self.data.sample.take(own), features)
         rule = self._rule
         if self.splits is not None and self.rule_of is not None:
             rule = self.rule_of(_restricted(self.splits, own, self.data.shape[0]))
@@ -145,31 +149,6 @@ class KernelChoice:
             blocks = ((one.start, prepare(self._raw[one])) for one in parts)
         y = np.asarray(on_host(self.data.sample.response), np.float64)
         _warn_of_copies(few, blocks, looked_at, y, error)
-
-
-# neither of the next functions holds the distances, because models keep them
-
-
-def _features(check: Callable[[Any], Any], features: LandmarkFeatures, X: Any) -> Any:
-    """Return the features of new rows."""
-    return features(check(X))
-
-
-def _kernel_values(
-    check: Callable[[Any], Any],
-    prepare: Callable[[Any], Any],
-    kernel: KernelFunction,
-    training: Any,
-    X: Any,
-) -> Any:
-    """Return the kernel between new rows and some training rows, on the host."""
-    return kernel(_prepared(prepare, check(X)), training)
-
-
-def _prepared(prepare: Callable[[Any], Any], rows: Any) -> Any:
-    """Return rows as kernels see them, on the host."""
-    rows = prepare(rows)
-    return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
 
 
 def _restricted(splits: Any, index: Index, count: int) -> list[tuple[Index, Index]]:

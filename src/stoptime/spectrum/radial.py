@@ -100,12 +100,19 @@ class Columns:
         scale = _deviations(mean, variance) if scaled else None
         return cls(like(rows, mean), None if scale is None else like(rows, scale))
 
+    @property
+    def on_host(self) -> Columns:
+        """The same numbers as arrays of NumPy."""
+        return Columns(
+            *(None if one is None else on_host(one) for one in (self.centre, self.scale))
+        )
+
     def __call__(self, rows: Any) -> Any:
         """Return rows as a kernel sees them, in double precision."""
-        if sparse.issparse(rows):
+        if sparse.issparse(rows) and self.centre is None:
             rows = rows.astype(np.float64, copy=False)
             return rows if self.scale is None else rows @ sparse.diags_array(1 / self.scale)
-        rows = as_float64(rows)
+        rows = as_float64(rows.toarray() if sparse.issparse(rows) else rows)
         if self.centre is None and self.scale is None:
             return rows
         # a sparse X is not centred, and dense rows may follow
