@@ -1,5 +1,6 @@
 """Kernels and widths that are chosen: against each candidate alone, refits, copies, and habits."""
 
+import gc
 import pickle
 import warnings
 
@@ -151,6 +152,13 @@ def test_scores_of_any_sign_compare_kernels_and_methods():
     )
 
 
+def test_a_fitted_model_keeps_no_distances():
+    model = st.StoppedKernelRegressorCV("ridge").fit(X, y)
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, kernel_search.Distances)]
+    assert model.candidates_  # the model is still there
+
+
 def test_widths_go_on_where_the_best_is_the_widest():
     """The linear function of a distance is the limit of wide Laplacian kernels."""
     rows = np.linspace(0, 1, 60)[:, None]
@@ -288,6 +296,15 @@ def test_models_are_saved_and_loaded(model, tmp_path):
         np.testing.assert_allclose(loaded.predict_interval(rows[:3]), expected)
     with pytest.raises(TypeError, match="no linear model"):
         st.to_sklearn(model)
+
+
+def test_leave_one_out_of_streams_is_refused_before_they_are_read():
+    def read():
+        raise AssertionError
+
+    for model in (st.StoppedKernelRegressorCV(), st.StoppedKernelRegressorCV(scoring="r2")):
+        with pytest.raises(ValueError, match="cv=5"):
+            model.fit(st.Chunks(read, 3, 100))
 
 
 @pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 0.3}, {"n_landmarks": 40}])

@@ -197,6 +197,14 @@ def test_other_kernels_and_a_stop_by_marginal_likelihood(data):
     assert oracle.score(X, y) > 0.9
 
 
+def test_rows_without_weight_are_no_landmarks(data):
+    X, y = data
+    weights = (np.arange(len(y)) % 4 == 0).astype(float)
+    options = {"kernel": "rbf", "gamma": 0.3, "n_landmarks": 100}
+    model = st.StoppedKernelRegressorCV("ridge", **options).fit(X, y, weights)
+    assert model.n_landmarks_ == len(model.X_fit_) == len(model.dual_coef_) == weights.sum()
+
+
 def test_rules_of_new_rows_compare_kernels_with_their_landmarks(data):
     X, y = data
     new = np.arange(200, 260)
