@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +22,7 @@ from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
 from stoptime.spectrum.source import Block, Source
 from stoptime.spectrum.sources import Chunks
-from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
+from stoptime.stopping.held_out import HoldOut, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
@@ -345,10 +344,7 @@ class StoppedClassifierCV(_LinearClassifier):
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
         folds = self.cv if is_leave_one_out(self.cv) else None
         if self.cv is not None and folds is None:
-            check_splitter(self.cv, groups)
-            labels = place if place.ndim == 2 else self.classes_[place]
-            splitter = check_cv(self.cv, labels, classifier=True)
-            folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+            folds = self._splits(self.cv, place, groups)
             groups = None
         if place.ndim == 2 and self.scoring is not None:
             raise ValueError("scoring needs one label for each row: leave it out.")
