@@ -178,6 +178,27 @@ def test_rows_that_cannot_be_left_out_have_labels_without_probabilities(rng):
             one.predict_proba(X)
 
 
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_chunks_hold_their_labels(rng, classes, class_weight):
+    X, y = blobs(rng, classes, n=200)
+    labels = np.array(["a", "b", "c"])[y]
+    weights = rng.uniform(0.5, 2, 200)
+    model = st.StoppedClassifierCV("ridge", cv=KFold(4), class_weight=class_weight)
+    streamed = clone(model).fit(st.Chunks.of(X, labels, weights, rows=70))
+    model.fit(X, labels, weights)
+    assert streamed.classes_.tolist() == model.classes_.tolist()
+    np.testing.assert_allclose(streamed.coef_, model.coef_, rtol=1e-6)
+    np.testing.assert_array_equal(streamed.predict(st.Chunks.of(X)), streamed.predict(X))
+    assert streamed.score(X, labels) > 0.7
+    fixed = st.StoppedClassifier("ridge", 10.0).fit(st.Chunks.of(X, labels))
+    expected = st.StoppedRegressor("ridge", 10.0).fit(X, 2 * np.eye(classes)[y] - 1).predict(X)
+    expected = expected[:, 1] if classes == 2 else expected
+    np.testing.assert_allclose(fixed.decision_function(X), expected, rtol=1e-8, atol=1e-8)
+    with pytest.raises(ValueError, match="no labels: give y"):
+        clone(model).fit(st.Chunks.of(X))
+
+
 def test_refusals(rng):
     X, y = blobs(rng, 2)
     with pytest.raises(ValueError, match="at least two classes"):

@@ -1,7 +1,9 @@
 """Kernels and widths that are chosen: against each candidate alone, refits, copies, and habits."""
 
+import gc
 import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -102,6 +104,8 @@ def test_units_and_dead_columns_do_not_matter():
     np.testing.assert_allclose(scaled.predict(X), model.predict(X), rtol=1e-6)
     thin = st.StoppedKernelRegressorCV("ridge").fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(thin.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(thin.predict(X), model.predict(X), rtol=1e-5)
+    np.testing.assert_allclose(model.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-12)
 
 
 def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
@@ -135,6 +139,33 @@ def test_folds_groups_scores_and_other_rules(rng, monkeypatch):
         assert {one.n_rows for one in model.candidates_} == {65, 130}
         assert model.score(rows, response) > 0.85
         assert len(model.candidates_) >= 14
+
+
+def test_scores_of_any_sign_compare_kernels_and_methods():
+    """R² on left-out predictions orders all fits as the squared error does."""
+    by_error = st.StoppedKernelRegressorCV().fit(X, y)
+    by_score = st.StoppedKernelRegressorCV(scoring="r2").fit(X, y)
+    assert (by_score.kernel_, by_score.gamma_) == (by_error.kernel_, by_error.gamma_)
+    assert by_score.method_ == by_error.method_
+    assert by_score.best_score_ == pytest.approx(1 - by_error.choice_.error / y.var(), rel=1e-3)
+    assert [one.error for one in by_score.candidates_] == sorted(
+        one.error for one in by_score.candidates_
+    )
+
+
+def test_a_fitted_model_keeps_no_distances(monkeypatch):
+    made = []
+
+    def watched(*parts):
+        known = kernel_search.Distances(*parts)
+        made.append(weakref.ref(known))
+        return known
+
+    monkeypatch.setattr(kernel_choice, "Distances", watched)
+    model = st.StoppedKernelRegressorCV("ridge").fit(X, y)
+    gc.collect()
+    assert [one() for one in made] == [None]
+    assert model.candidates_  # the model is still there
 
 
 def test_widths_go_on_where_the_best_is_the_widest():
@@ -276,6 +307,15 @@ def test_models_are_saved_and_loaded(model, tmp_path):
         st.to_sklearn(model)
 
 
+def test_leave_one_out_of_streams_is_refused_before_they_are_read():
+    def read():
+        raise AssertionError
+
+    for model in (st.StoppedKernelRegressorCV(), st.StoppedKernelRegressorCV(scoring="r2")):
+        with pytest.raises(ValueError, match="cv=5"):
+            model.fit(st.Chunks(read, 3, 100))
+
+
 @pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 0.3}, {"n_landmarks": 40}])
 @pytest.mark.parametrize("kind", ["chunks", "dask"])
 def test_streams_are_features_of_landmarks(kind, options, rng):
@@ -312,6 +352,15 @@ def test_streams_are_features_of_landmarks(kind, options, rng):
             st.StoppedKernelRegressorCV("ridge", n_landmarks=40).fit(new)
         given = st.StoppedKernelRegressor("ridge", 30.0, n_landmarks=40).fit(new)
         assert given.score(new) > 0.5
+
+
+def test_a_model_of_sparse_rows_is_saved(tmp_path):
+    rows = sparse.csr_array(X / X.std(axis=0))
+    model = st.StoppedKernelRegressorCV("ridge").fit(rows, y)
+    st.save(model, tmp_path / "model.json")
+    loaded = st.load(tmp_path / "model.json")
+    for some in (rows, rows.toarray()):
+        np.testing.assert_allclose(loaded.predict(some), model.predict(rows), rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::stoptime.PreparationWarning")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
@@ -265,7 +266,7 @@ def test_every_container_gives_the_same_fit(kind, q):
     np.testing.assert_allclose(model.predict_proba(rows), expected.predict_proba(X), **tolerance)
     assert np.array_equal(model.predict(rows), expected.predict(X))
     if kind == "torch":
-        with pytest.raises(ValueError, match="X must be finite"):
+        with pytest.raises(ValueError, match="X contains NaN"):
             CV().fit(torch.full_like(rows, torch.nan), labels)
         assert type(model.coef_) is type(rows)
         assert model.coef_.dtype == rows.dtype
@@ -438,6 +439,26 @@ def test_bad_input_is_refused_with_advice(options, X, y, weights, match):
         CV(**options).fit(X, y, weights)
 
 
+def test_rows_must_be_in_memory_and_folds_must_keep_groups():
+    with pytest.raises(TypeError, match=r"rows in memory; got Chunks\. StoppedClassifierCV"):
+        CV().fit(st.Chunks.of(iris, species), species)
+    with pytest.raises(TypeError, match="rows in memory; got MatrixLinearOperator"):
+        CV().fit(aslinearoperator(iris), species)
+    with pytest.raises(ValueError, match="cv=5 ignores groups"):
+        CV().fit(iris, species, groups=np.arange(150) // 2)
+
+
+def test_streamed_rows_are_predicted():
+    da = pytest.importorskip("dask.array")
+    model = CV().fit(iris, species)
+    expected = model.predict_proba(iris)
+    for rows in (st.Chunks.of(iris, rows=40), da.from_array(iris, chunks=(40, 4)), iris.tolist()):
+        np.testing.assert_allclose(model.predict_proba(rows), expected, rtol=1e-12)
+        np.testing.assert_array_equal(model.predict(rows), model.predict(iris))
+    with pytest.raises(ValueError, match="2 features, but 4 were fitted"):
+        model.predict(st.Chunks.of(iris[:, :2]))
+
+
 def test_plans_say_when_to_stop_that_very_run():
     method = st.SGD(step=0.1, momentum=0.9, nesterov=True)
     plan = st.plan(X=cells, y=benign, method=method, loss="cross-entropy")
@@ -452,6 +473,9 @@ def test_plans_say_when_to_stop_that_very_run():
     )
     assert (short.iterations, short.finished) == (20, False)
     assert "longer run" in str(short)
+    diverging = st.plan(X=iris, y=species, step=1e3, loss="cross-entropy")
+    assert diverging.iterations == 0
+    assert "No step helps: it is too long" in str(diverging)
     with pytest.raises(ValueError, match=r"fitted step by step, and Adam.*take"):
         st.plan(X=iris, y=species, method=st.Adam(), loss="cross-entropy")
     with pytest.raises(ValueError, match='loss must be "squared", "mse" or'):

@@ -197,6 +197,49 @@ def test_other_kernels_and_a_stop_by_marginal_likelihood(data):
     assert oracle.score(X, y) > 0.9
 
 
+def test_rows_without_weight_are_no_landmarks(data):
+    X, y = data
+    weights = (np.arange(len(y)) % 4 == 0).astype(float)
+    options = {"kernel": "rbf", "gamma": 0.3, "n_landmarks": 100}
+    model = st.StoppedKernelRegressorCV("ridge", **options).fit(X, y, weights)
+    assert model.n_landmarks_ == len(model.X_fit_) == len(model.dual_coef_) == weights.sum()
+
+
+def test_rules_of_new_rows_compare_kernels_with_their_landmarks(data):
+    X, y = data
+    new = np.arange(200, 260)
+    rule = st.HoldOut(X[new], y[new])
+    model = st.StoppedKernelRegressorCV("ridge", rule=rule, n_landmarks=100).fit(X[:200], y[:200])
+    assert model.candidates_[0].error == model.choice_.error
+    alone = st.StoppedKernelRegressorCV(
+        "ridge", rule=rule, kernel=model.kernel_, gamma=model.gamma_, standardise=True
+    )
+    alone.set_params(n_landmarks=100).fit(X[:200], y[:200])
+    assert model.choice_.error == pytest.approx(alone.choice_.error, rel=1e-6)
+    error = np.mean((model.predict(X[new]) - y[new]) ** 2)
+    assert model.choice_.error == pytest.approx(error, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 50])
+def test_new_rows_go_where_the_model_is(data, n_landmarks):
+    torch = pytest.importorskip("torch")
+    X, y = data
+    tensor, response = torch.from_numpy(X), torch.from_numpy(y)
+    host = st.StoppedKernelRegressorCV(kernel="matern", gamma=0.5, n_landmarks=n_landmarks)
+    there = clone(host).fit(tensor, response)
+    host.fit(X, y)
+    # all rows of a tensor are landmarks
+    assert there.n_landmarks_ == (n_landmarks or len(y))
+    expected = host.predict(X)
+    for model, kind in ((host, np.ndarray), (there, torch.Tensor)):
+        for rows in (X, tensor):
+            assert type(model.predict(rows)) is kind
+            np.testing.assert_allclose(np.asarray(model.predict(rows)), expected, atol=1e-5)
+    assert there.choice_.error == pytest.approx(host.choice_.error, rel=1e-6)
+    half = clone(there).fit(tensor.float(), response).predict(X)
+    assert half.dtype == torch.float32
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -214,8 +257,6 @@ def test_wrong_numbers_of_landmarks(data, options, message):
 def test_tensors_say_what_they_need(data):
     torch = pytest.importorskip("torch")
     X, y = (torch.from_numpy(one) for one in data)
-    with pytest.raises(TypeError, match="n_landmarks=1000"):
-        st.StoppedKernelRegressorCV().fit(X, y)
     with pytest.raises(TypeError, match="runs where they are"):
         st.StoppedKernelRegressorCV(kernel="poly", n_landmarks=9).fit(X, y)
     model = st.StoppedKernelRegressorCV("ridge", n_landmarks=20).fit(X, y)

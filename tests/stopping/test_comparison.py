@@ -105,6 +105,17 @@ def test_the_first_of_equal_methods_is_taken():
     assert first_up_to_ties([1e-15, 1e-30, 1.0], floor=1e-14) == 0
 
 
+@pytest.mark.parametrize("factor", [1.0, 1e9])
+def test_scores_of_any_sign_compare_methods(diabetes, factor):
+    """R² on left-out predictions orders methods as the squared error does, in any unit."""
+    X, y = diabetes
+    by_error = st.StoppedRegressorCV(st.FAMILY).fit(X, factor * y)
+    by_score = st.StoppedRegressorCV(st.FAMILY, scoring="r2").fit(X, factor * y)
+    assert by_score.method_ == by_error.method_ != st.FAMILY[0]
+    assert by_score.choice_.error == min(one.error for one in by_score.choice_.candidates)
+    assert "determine" not in by_score.choice_.message
+
+
 def test_rules_that_cannot_compare_methods_take_one(diabetes):
     assert st.StoppedRegressorCV(rule="discrepancy").fit(*diabetes).method_ == st.AcceleratedFlow()
     assert st.StoppedRegressorCV(rule="gcv").fit(*diabetes).method_ == st.Ridge()

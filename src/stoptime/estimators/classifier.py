@@ -5,13 +5,12 @@ A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +20,9 @@ from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.estimators.summary import CoefficientSummary
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
-from stoptime.stopping.held_out import HoldOut, check_splitter, is_leave_one_out
+from stoptime.spectrum.source import Block, Source
+from stoptime.spectrum.sources import Chunks
+from stoptime.stopping.held_out import HoldOut, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
@@ -108,9 +109,13 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
             )
         self._multilabel = place.ndim == 2
         weights = self._weights(place, sample_weight)
-        response = probabilities.coded(like(X, place), len(self.classes_))
+        count = len(self.classes_)
         regressor._keeps_left_out = True  # for the probabilities
-        regressor.fit(X, response, weights, groups)
+        if isinstance(X, Source):
+            regressor.fit(_coded_stream(X, place, count, weights), groups=groups)
+        else:
+            response = probabilities.coded(like(X, place), count)
+            regressor.fit(X, response, weights, groups)
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
@@ -229,7 +234,9 @@ class StoppedClassifier(_LinearClassifier):
         self.calibration = calibration
         self.penalty_matrix = penalty_matrix
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit the coefficients at the stop, and the probabilities.
 
         Parameters
@@ -238,11 +245,11 @@ class StoppedClassifier(_LinearClassifier):
             float32 stays float32.
         y : array-like of shape (n,) or (n, n_labels)
             Labels of any type; or zeros and ones, a column for each of several labels that a row
-            may have together.
+            may have together. Leave it out if X contains it, as chunks do.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 counts the row twice.
         """
-        self.classes_, place = classes_of(y, several=True)
+        self.classes_, place = classes_of(_labels_of(X, y), several=True)
         regressor = self._regressor(
             method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
         )
@@ -325,7 +332,7 @@ class StoppedClassifierCV(_LinearClassifier):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -338,13 +345,10 @@ class StoppedClassifierCV(_LinearClassifier):
         groups : array-like of shape (n,), optional
             Groups of rows, for splitters that keep groups together.
         """
-        self.classes_, place = classes_of(y, several=True)
+        self.classes_, place = classes_of(_labels_of(X, y), several=True)
         folds = self.cv if is_leave_one_out(self.cv) else None
         if self.cv is not None and folds is None:
-            check_splitter(self.cv, groups)
-            labels = place if place.ndim == 2 else self.classes_[place]
-            splitter = check_cv(self.cv, labels, classifier=True)
-            folds = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+            folds = self._splits(self.cv, place, groups)
             groups = None
         if place.ndim == 2 and self.scoring is not None:
             raise ValueError("scoring needs one label for each row: leave it out.")
@@ -380,6 +384,32 @@ class StoppedClassifierCV(_LinearClassifier):
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
         check_is_fitted(self)
         return self.regressor_.plot(ax)
+
+
+def _labels_of(X: Any, y: Any) -> Any:
+    """Return labels as they are given, or those that chunks hold, in one pass."""
+    if y is not None or not isinstance(X, Source):
+        return y
+    blocks = [block.y for block in X.blocks()]
+    if not blocks or blocks[0] is None:
+        raise ValueError("Chunks have no labels: give y when you create them.")
+    return np.concatenate([np.asarray(block) for block in blocks])
+
+
+def _coded_stream(source: Source, place: NDArray[np.intp], count: int, weights: Any) -> Chunks:
+    """Return streamed rows with coded labels, and with class weights that multiply their own."""
+
+    def read() -> Iterator[Block]:
+        start = 0
+        for block in source.blocks():
+            rows = slice(start, start + len(block.X))
+            weight = block.weight
+            if weights is not None:
+                weight = weights[rows] * (1.0 if weight is None else weight)
+            yield Block(block.X, probabilities.coded(place[rows], count), weight)
+            start = rows.stop
+
+    return Chunks(read, source.n_features, len(place), source.names)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -28,14 +27,19 @@ from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum.data import Data
+from stoptime.spectrum.data import Data, rows_of
 from stoptime.spectrum.kernel import KernelData
-from stoptime.spectrum.kinds import DTYPES, checked_device, kind_of
+from stoptime.spectrum.kinds import (
+    DTYPES,
+    checked_device,
+    finite_tensor,
+    kind_of,
+    rows_in_memory,
+)
 from stoptime.spectrum.landmarks import (
     KernelProduct,
     LandmarkData,
     LandmarkFeatures,
-    LandmarkRows,
     LandmarkStream,
     mapped,
     sampled,
@@ -46,13 +50,13 @@ from stoptime.spectrum.radial import ORDERS, Columns, linear
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
-from stoptime.stopping.comparison import Search, Searched
+from stoptime.spectrum.streams import StreamData
+from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import (
     Floats,
-    array_namespace,
     as_dtype,
     is_device_array,
     like,
@@ -114,23 +118,12 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     def _factors(self) -> Any:
         return self.dual_coef_
 
-    def __getstate__(self) -> dict[str, Any]:
-        # the data hold a method of this estimator: skops cannot follow such a circle
-        state = super().__getstate__()
-        searched = state.get("_searched")
-        return state if searched is None else state | {"_searched": _with_values(searched, None)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "_searched"):
-            self._searched = _with_values(self._searched, self._matrix)
-
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
         options = self._options
         options.check()
         if kind_of(X) == "stream":
             return self._opened_stream(as_stream(X, y, sample_weight), options)
-        rows, y = self._checked(X, y, multi_output=True, y_numeric=True)
+        rows, y = self._training_rows(X, y)
         n = rows.shape[0]
         weights = sample_sizes(sample_weight, n)[0]
         columns = options.columns_of(rows, weights)
@@ -144,17 +137,16 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             kept = rows[like(rows, np.sort(order[-self.n_landmarks_ :]))]
             # rows that are taken from a memory map are in memory
             kept = np.asarray(kept) if isinstance(rows, np.ndarray) else kept
+            self.n_landmarks_ = kept.shape[0]  # rows without weight are none
         # the linear kernel stands for the data until a kernel is chosen
         gamma = None if isinstance(self.gamma, str) else self.gamma
         features = self._take(replace(options, gamma=gamma), columns, kept)
         if self.n_landmarks_ is not None:
-            by_landmarks = LandmarkRows(rows, features)
-            centred = features.centred
-            return LandmarkData.of(by_landmarks, y, sample_weight, centred, self._matrix)
+            return LandmarkData.of(rows, y, sample_weight, features)
         # in double precision, because large coefficients cancel in predictions
         matrix = features.kernel(features.landmarks, features.landmarks)
         response = np.asarray(y, np.float64)
-        return KernelData.of(matrix, response, sample_weight, features.centred, self._matrix)
+        return KernelData.of(matrix, response, sample_weight, features.centred, features)
 
     def _take(self, options: KernelOptions, columns: Columns, rows: Any) -> LandmarkFeatures:
         """Keep a kernel and its rows, and return their features."""
@@ -201,44 +193,54 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
 
     def _matrix(self, X: ArrayLike) -> Any:
         """Return new rows in the columns of the spectrum: kernel values, or features."""
-        rows = self._checked(X, reset=False)
+        rows = self._new_rows(X)
         exact = self.n_landmarks_ is None
         return self._features.values(rows) if exact else self._features(rows)
 
     def _opened_rows(self, X: Any) -> NewRows:
         if kind_of(X) != "stream":
-            return NewRows(KernelProduct(self._features, self._checked(X, reset=False)))
+            return NewRows(KernelProduct(self._features, self._new_rows(X)))
         stream = X
         if not isinstance(X, Statistics):  # which are refused, because they have no rows
             count = X.n_features if isinstance(X, Source) else X.shape[1]
             if count != self.n_features_in_:
                 raise ValueError(f"X has {count} features, but {self.n_features_in_} were fitted.")
             stream = mapped(X, self._features.values, self._features.landmarks.shape[0])
-        return open_rows(stream, self.dual_coef_, self._checked)
+        return open_rows(stream, self.dual_coef_, self._new_rows)
 
-    def _checked(self, X: Any, *y: Any, **options: Any) -> Any:
+    def _training_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return checked rows and response, where the rows are."""
         if not is_device_array(X):
-            if kind_of(X) not in {"dense", "sparse"}:
-                raise TypeError(f"A kernel needs rows in an array; got {type(X).__name__}.")
-            accepted = False if self._options.is_any_of("precomputed") else "csr"
-            options |= {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
-            return validate_data(self, X, *y, **options)
+            options = self._check_options(X) | {"multi_output": True, "y_numeric": True}
+            return validate_data(self, X, y, **options)  # type: ignore[no-any-return]
         if not self._options.is_any_of("auto", "linear", *ORDERS):
             raise TypeError(
                 "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
                 "or auto."
             )
-        rows, response = checked_device(X, y[0] if y else X[:, 0])
-        if options.get("reset", True):
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            self.n_features_in_ = int(rows.shape[1])
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {self.n_features_in_} were fitted."
+        rows, response = checked_device(X, y)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        self.n_features_in_ = int(rows.shape[1])
+        return finite_tensor(rows), response
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return checked rows where the landmarks are."""
+        if is_device_array(X) or is_device_array(self.X_fit_):
+            X = rows_in_memory(X, self.X_fit_)
+        if not is_device_array(X):
+            return validate_data(self, X, reset=False, **self._check_options(X))
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
+        return finite_tensor(X)
+
+    def _check_options(self, X: Any) -> dict[str, Any]:
+        if kind_of(X) not in {"dense", "sparse"}:
+            raise TypeError(
+                f"A kernel needs rows in an array or a sparse matrix; got {type(X).__name__}. Give "
+                "Chunks.of(X, y), and cv=5 to choose the stop."
             )
-        if not bool(array_namespace(rows).all(array_namespace(rows).isfinite(rows))):
-            raise ValueError("Input X contains NaN or infinity.")
-        return (rows, response) if y else rows
+        accepted = False if self._options.is_any_of("precomputed") else "csr"
+        return {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
 
     def _choose_kernel(
         self,
@@ -250,21 +252,13 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
     ) -> KernelSearch:
         """Choose kernel and width, and store them."""
         order = self.__dict__.pop("_order")
-        check = partial(self._checked, reset=False)
-        found = KernelChoice(search, data, self._features, order, check, rule_of, splits, groups)
+        found = KernelChoice(search, data, self._features, order, rule_of, splits, groups)
         chosen = found.best(str(self.kernel))
         self.kernel_ = "linear" if chosen.best is None else chosen.best.name
         self.gamma_ = None if chosen.best is None else chosen.best.gamma
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.best or linear)
         return chosen
-
-
-def _with_values(searched: Searched, values: Callable[[Any], Any] | None) -> Searched:
-    """Return a search whose data compute the kernel of new rows by this function."""
-    if not isinstance(searched.data, KernelData):  # streamed, or too large for a pickle
-        return searched
-    return replace(searched, data=replace(searched.data, values=values))
 
 
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
@@ -295,9 +289,10 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
         standard deviation; "auto" where γ is chosen, which then is a number in these units.
     n_landmarks : int or None, default=None
         Number of training rows from which f is made up; the fit is still to all rows. As many as
-        rows, or None with at most 5000 rows, is the kernel matrix of all rows; None with more rows
-        or streamed data is 2000. Kernels are then compared on 1000 rows, and the best ones with
-        the landmarks on 5000 rows, or four for each landmark if these are more.
+        rows, or None with at most 5000 rows, is the kernel matrix of all rows (of a tensor, all
+        rows are landmarks); None with more rows or streamed data is 2000. Kernels are then compared
+        on 1000 rows, and the best ones with the landmarks on 5000 rows, or four for each landmark
+        if these are more.
     rng : int, numpy.random.Generator or None, default=None
         Draws landmarks, and the rows on which kernels are compared first; None is the seed 0.
 
@@ -410,6 +405,11 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         super().__init__(method, stops, cv, rule, *options)
         self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
+    def _opened_stream(self, source: Any, options: KernelOptions) -> Data:
+        if self._rule(self.cv).needs_rows:  # which streams have not: said before any work is done
+            rows_of(StreamData(source, True))
+        return super()._opened_stream(source, options)
+
     def _best(self, search: Search, splits: Any, data: Any, groups: Any) -> tuple[Problem, Choice]:
         if not self._options.tunes or data.rows is None:
             return search.best(data, groups)
@@ -425,11 +425,11 @@ def kernel_content(model: Any) -> dict[str, Any]:
         raise TypeError("A kernel that is a function cannot be saved: pickle the model.")
     rows = model.X_fit_
     rows = rows.toarray() if sparse.issparse(rows) else on_host(rows)
-    columns = {"centre": model.centre_, "scale": model.scale_}
+    columns = vars(Columns(model.centre_, model.scale_).on_host)
     options = {name: getattr(model, name) for name in ("degree", "coef0", "fit_intercept")}
     options |= {"kernel": model.kernel_, "gamma": model.gamma_, "n_landmarks": model.n_landmarks_}
     options["standardise"] = model.scale_ is not None
-    known = {key: None if v is None else on_host(v).tolist() for key, v in columns.items()}
+    known = {key: None if v is None else v.tolist() for key, v in columns.items()}
     return {"options": options, "rows": np.asarray(rows, np.float64).tolist(), **known}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,10 @@ from stoptime.methods.base import Filter
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.landmarks import (
     KERNEL_VALUES,
-    KernelFunction,
     LandmarkData,
     LandmarkFeatures,
 )
-from stoptime.spectrum.radial import Radial, distances, linear
+from stoptime.spectrum.radial import Columns, Radial, distances, linear
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
@@ -44,15 +43,14 @@ class KernelChoice:
     """The rows on which kernels are compared, and the search for the best stop of each.
 
     ``data`` and ``features`` have the linear kernel. The rows of positive weight are in a random
-    ``order``: kernels are compared on the first of them. ``check`` validates rows that a rule
-    brings, and ``rule_of`` returns the rule for given ``splits``, which are None without folds.
+    ``order``: kernels are compared on the first of them. ``rule_of`` returns the rule for given
+    ``splits``, which are None without folds.
     """
 
     search: Search
     data: Any
     features: LandmarkFeatures
     order: Index
-    check: Callable[[Any], Any]
     rule_of: Callable[[Any], Rule] | None = None
     splits: Any = None
     groups: Any = None
@@ -62,7 +60,8 @@ class KernelChoice:
         if self.data.shape[0] < 2:
             raise ValueError("Choosing a kernel needs at least 2 rows; got n_samples=1.")
         methods = self.search.methods
-        if not (self._is_compared or all(isinstance(one, Filter) for one in methods)):
+        compares = self.search.rule.compares_methods
+        if not (compares or all(isinstance(one, Filter) for one in methods)):
             raise ValueError(
                 f"A kernel is chosen by leave-one-out, which {methods[0].name} does not have: name "
                 "the kernel and give gamma a number, or give cv=5."
@@ -71,15 +70,15 @@ class KernelChoice:
         if self._more is not None:
             sizes.append(len(self._more))
         with progress_shown(self.search.verbose):
-            chosen = KernelSearch(name, self._known, self._evaluated, sizes)
+            chosen = KernelSearch(name, self._known, self._evaluated, sizes, self._rule)
         if self.splits is None and isinstance(self.search.rule, LeaveOneOut):
             self._warn_of_copies(float(np.mean(chosen.found[1].error)))
         return chosen
 
     @property
-    def _is_compared(self) -> bool:
-        """Whether the rule of the search compares kernels too; otherwise leave-one-out does."""
-        return self.search.rule.compares_methods
+    def _rule(self) -> Rule:
+        """The rule of the search, or leave-one-out if that rule cannot compare kernels."""
+        return self.search.rule if self.search.rule.compares_methods else LeaveOneOut()
 
     @cached_property
     def _more(self) -> Index | None:
@@ -100,12 +99,18 @@ class KernelChoice:
         """All rows as they were given, if there are landmarks."""
         return self.data.sample.X.X
 
+    @property
+    def _columns(self) -> Columns:
+        """What rows on the host become before a kernel sees them."""
+        return self.features.prepare.on_host
+
     @cached_property
     def _known(self) -> Distances:
         """Distances among the rows on which kernels are compared."""
         rows = self.features.landmarks
         if isinstance(self.data, LandmarkData):
-            rows = self._on_host(self._raw[like(self._raw, self._index)])
+            rows = self._raw[like(self._raw, self._index)]
+            rows = self._columns(rows if sparse.issparse(rows) else on_host(rows))
         weights = self.data.sample.row_weights
         weights = None if weights is None else weights[self._index]
         order = np.searchsorted(self._index, self.order[: len(self._index)])
@@ -116,27 +121,20 @@ class KernelChoice:
         function = kernel or linear
         if part is None and self._more is not None:
             own = self._more
-            some = self.data.subset(own).with_features(replace(self.features, kernel=function))
+            features = replace(self.features, kernel=function)
+            some = self.data.subset(own).with_features(features)
         else:
             own = self._index if part is None else self._index[part]
             training = self._known.rows if part is None else self._known.rows[part]
-            values = partial(self._to_new_rows, function, training)
+            centred = self.features.centred
+            features = LandmarkFeatures(self._columns, function, training, centred)
             matrix = self._known.kernel_matrix(kernel, part)
-            some = KernelData.of_some(matrix, self.data.sample.take(own), values)
-        rule = self.search.rule if self._is_compared else LeaveOneOut()
+            some = KernelData.of_some(matrix, self.data.sample.take(own), features)
+        rule = self._rule
         if self.splits is not None and self.rule_of is not None:
             rule = self.rule_of(_restricted(self.splits, own, self.data.shape[0]))
         groups = None if self.groups is None else self.groups[own]
         return replace(self.search, rule=rule).best(some, groups)
-
-    def _to_new_rows(self, kernel: KernelFunction, training: Any, X: Any) -> Any:
-        """Return the kernel between new rows and some training rows."""
-        return kernel(self._on_host(self.check(X)), training)
-
-    def _on_host(self, rows: Any) -> Any:
-        """Return rows as kernels see them, on the host."""
-        rows = self.features.prepare(rows)
-        return rows if sparse.issparse(rows) else np.asarray(on_host(rows))
 
     def _warn_of_copies(self, error: float) -> None:
         """Warn if near copies decide the error of a few rows, among all rows."""

@@ -90,24 +90,17 @@ class KernelOptions:
         """Return the number of landmarks, or None for the kernel matrix of all rows."""
         if self.is_any_of("precomputed"):
             return None
-        if self.n_landmarks is not None:
-            # the kernel matrix of all rows is for the host
-            count = min(int(self.n_landmarks), n - 1 if is_device_array(rows) else n)
-            return None if count == n else count
-        if n > MOST_EXACT:
+        count = n if self.n_landmarks is None else min(int(self.n_landmarks), n)
+        if self.n_landmarks is None and n > MOST_EXACT:
             warn_user(
                 f"With {n} rows the kernel matrix is large: {MANY_LANDMARKS} of them, drawn at "
                 "random, are landmarks. Give n_landmarks, or as many as there are rows for an "
                 "exact fit.",
                 UserWarning,
             )
-            return MANY_LANDMARKS
-        if is_device_array(rows):
-            raise TypeError(
-                "The kernel matrix of all rows is computed on the host: give rows as an array of "
-                "NumPy, or n_landmarks, for example n_landmarks=1000."
-            )
-        return None
+            count = MANY_LANDMARKS
+        # all rows of a tensor as landmarks are the kernel matrix, where the tensor is
+        return count if count < n or is_device_array(rows) else None
 
     def function(self, n_features: int) -> KernelFunction:
         """Return the kernel as a function of two sets of prepared rows."""

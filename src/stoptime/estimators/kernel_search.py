@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stoptime.methods.base import Method
 from stoptime.spectrum.radial import ORDERS, Order, Radial, distances, linear
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import EXACT_FIT, Choice, first_up_to_ties
+from stoptime.stopping.rule import Choice, Rule, first_up_to_ties
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import progress
 from stoptime.support.user_warnings import warn_user
@@ -92,22 +92,30 @@ class KernelSearch:
     """The least error of the named kernel at any width, or of all kernels for "auto".
 
     ``evaluate`` returns the best stop for a kernel on some rows, or on those of the last comparison
-    for None; ``sizes`` are the numbers of rows of all comparisons. A search has what it ``found``
-    for the ``best`` kernel, None if that is the linear one, and all ``candidates``.
+    for None; ``sizes`` are the numbers of rows of all comparisons, and ``rule`` compares. A search
+    has what it ``found`` for the ``best`` kernel, None if that is the linear one, and all
+    ``candidates``.
     """
 
     found: tuple[Problem, Choice]
 
     def __init__(
-        self, name: str, known: Distances, evaluate: Evaluate, sizes: Sequence[int]
+        self,
+        name: str,
+        known: Distances,
+        evaluate: Evaluate,
+        sizes: Sequence[int],
+        rule: Rule,
     ) -> None:
         self.names = list(ORDERS) if name == "auto" else [name]
         self.known = known
         self.evaluate = evaluate
         self.sizes = sizes
+        self.rule = rule
         self.medians = {order: known.median(order) for order in {ORDERS[one] for one in self.names}}
         self.powers: dict[Radial | None, int] = {}  # of two: widths in units of the median distance
         self.tried: dict[Radial | None, KernelCandidate] = {}
+        self.last: set[Radial | None] = set()  # kernels of the last comparison
         self.best: Radial | None = None
         self.least = np.inf  # the error of the best kernel
         self.warned: list[warnings.WarningMessage] = []
@@ -117,8 +125,13 @@ class KernelSearch:
 
     @property
     def candidates(self) -> tuple[KernelCandidate, ...]:
-        """All kernels that were tried, the best of those that all rows have compared first."""
-        return tuple(sorted(self.tried.values(), key=lambda one: (-one.n_rows, one.error)))
+        """All kernels that were tried: first the best one of the last comparison."""
+
+        def order(kernel: Radial | None) -> tuple[bool, int, float]:
+            found = self.tried[kernel]
+            return kernel not in self.last, -found.n_rows, found.error
+
+        return tuple(self.tried[kernel] for kernel in sorted(self.tried, key=order))
 
     def at(self, name: str, power: int) -> Radial:
         """Return a kernel whose width is the median distance times a power of two."""
@@ -140,8 +153,9 @@ class KernelSearch:
         self.tried[kernel] = KernelCandidate(name, gamma, size, *reached)
         if index is not None:
             return error
+        self.last.add(kernel)
         # errors that are equal to rounding say nothing: the first kernel is taken
-        floor = EXACT_FIT * float(np.mean(problem.spectrum.target_power))
+        floor = self.rule.floor(problem)
         if not hasattr(self, "found") or first_up_to_ties([self.least, error], floor) == 1:
             self.best = kernel
             self.least = error

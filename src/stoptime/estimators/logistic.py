@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.probabilities import FromDecisions
+from stoptime.estimators.regressor import LinearRegressor
 from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
-from stoptime.logistic.rows import Places, Rows, Split, alike
+from stoptime.logistic.rows import Places, Rows, Split
 from stoptime.methods.averages import VanishingDecay
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.stopping.rule import StopWarning
-from stoptime.support.arrays import Array, Floats, array_namespace, is_device_array, on_host
-from stoptime.support.checks import is_whole, row_numbers, truth_value, whole_number
+from stoptime.support.arrays import Array, Floats, array_namespace
+from stoptime.support.checks import is_whole, truth_value, whole_number
 from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
 
@@ -95,16 +96,15 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         return self._keep(rows, search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
+        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit.
+
+        X is anything that :meth:`stoptime.StoppedRegressorCV.predict` takes.
+        """
         check_is_fitted(self)
-        if is_device_array(self.coef_):
-            X = alike(self.coef_, X)
-        else:
-            X = on_host(X) if is_device_array(X) else X
-            floats = [np.float64, np.float32]
-            X = validate_data(self, X, reset=False, dtype=floats, accept_sparse="csr")
-        logits = X @ self.coef_.T + self.intercept_
+        logits = self._opened_rows(X).predicted(self.coef_.T, self.intercept_)
         return logits[:, 0] if len(self.classes_) == 2 else logits  # type: ignore[no-any-return]
+
+    _opened_rows = LinearRegressor._opened_rows
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Places, Array | None]:
         """Return rows, the class of each, and weights, which are None if all are one."""
@@ -216,7 +216,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         """Choose the stop and fit there; groups are for splitters that keep groups together."""
         most = whole_number("max_iter", self.max_iter, least=1)
         X, places, weights = self._opened(X, y, sample_weight)
-        rows = self._rows(X, places, weights, self._splits(places, groups))
+        rows = self._rows(X, places, weights, self._splits(self._splitter(), places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
         given = self.method if isinstance(self.method, list | tuple) else [self.method]
         methods = get_methods([VanishingDecay() if str(one) == "auto" else one for one in given])
@@ -255,16 +255,12 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         # made of a list, because skops saves no dictionary whose keys are methods
         return dict(self._candidates)
 
-    def _splits(self, places: Places, groups: Any) -> list[Split]:
-        """Return the rows of training and test sets."""
-        cv = self.cv
-        if self.rng is not None and is_whole(cv):
-            seed = int(np.random.default_rng(self.rng).integers(2**31))
-            cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
-        labels = self.classes_[places]
-        splitter = check_cv(cv, labels, classifier=True)
-        splits = splitter.split(np.zeros((len(labels), 1)), labels, groups)
-        return [(row_numbers(a, len(labels)), row_numbers(b, len(labels))) for a, b in splits]
+    def _splitter(self) -> Any:
+        """Return what cuts the rows into folds, after they are shuffled if there is an ``rng``."""
+        if self.rng is None or not is_whole(self.cv):
+            return self.cv
+        seed = int(np.random.default_rng(self.rng).integers(2**31))
+        return StratifiedKFold(self.cv, shuffle=True, random_state=seed)
 
     def _score(self, places: Places, weights: Array | None) -> Score:
         """Return the scorer as a function of test rows and their logits."""

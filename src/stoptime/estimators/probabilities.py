@@ -25,9 +25,11 @@ from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, check_consistent_length, column_or_1d, compute_sample_weight
 
 from stoptime.estimators.label_scores import label_scores
+from stoptime.stopping.held_out import check_splitter
 from stoptime.support.arrays import (
     EPS,
     Array,
@@ -39,10 +41,11 @@ from stoptime.support.arrays import (
     on_host,
     slices,
 )
-from stoptime.support.checks import nonnegative
+from stoptime.support.checks import nonnegative, row_numbers
 
 LEAST_SLOPE = 1e-6  # decision values that tell nothing give every row the odds of the classes
 
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]  # the rows of a training and a test set
 Derivatives = tuple[Floats, Floats, Floats]  # values, slopes and second derivatives, one row each
 
 
@@ -277,9 +280,20 @@ class FromDecisions(ClassifierMixin, BaseEstimator):
             check_consistent_length(weights, place)
         if self.class_weight is None:
             return weights
-        labels = place if place.ndim == 2 else self.classes_[place]
-        own = compute_sample_weight(self.class_weight, labels)
+        own = compute_sample_weight(self.class_weight, self._labels(place))
         return np.asarray(own if weights is None else own * weights, np.float64)
+
+    def _labels(self, place: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the label of each row, or the marks of several labels."""
+        return place if place.ndim == 2 else self.classes_[place]
+
+    def _splits(self, cv: Any, place: NDArray[np.intp], groups: Any) -> list[Split]:
+        """Return the rows of training and test sets; a number of folds is stratified."""
+        check_splitter(cv, groups)
+        labels = self._labels(place)
+        n = len(labels)
+        splits = check_cv(cv, labels, classifier=True).split(np.zeros((n, 1)), labels, groups)
+        return [(row_numbers(train, n), row_numbers(test, n)) for train, test in splits]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

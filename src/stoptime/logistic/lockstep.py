@@ -13,6 +13,7 @@ from sklearn.utils import check_array, check_consistent_length
 from stoptime.logistic.rows import Places, Rows
 from stoptime.logistic.steps import Steps, layers
 from stoptime.methods.schedules import LONGEST_SEARCH
+from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_of
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
 from stoptime.support.progress import progress
@@ -49,6 +50,8 @@ class CrossEntropyPlan:
             f"{self.method}: stop after {self.iterations} iterations, with a log loss of held-out "
             f"rows of {self.error:.4f} ± {self.standard_errors[self.iterations]:.4f}."
         )
+        if self.iterations == 0:
+            text += " No step helps: it is too long, or the columns say nothing of the classes."
         return text if self.finished else f"{text} It still falls there: plan a longer run."
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -71,15 +74,18 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
 
     A tensor stays on its device, where half precision becomes single precision.
     """
+    classes, places = classes_of(y)
     if is_device_array(X):
         xp = array_namespace(X)
-        X = X.detach() if hasattr(X, "detach") else X
-        X = X if X.dtype in {xp.float32, xp.float64} else as_dtype(X, xp.float32)
-        if X.ndim != 2 or 0 in X.shape or not bool(xp.all(xp.isfinite(X))):
-            raise ValueError(f"X must be finite, of shape (n, p); its shape is {tuple(X.shape)}.")
-    else:
-        X = check(X, dtype=[np.float64, np.float32], accept_sparse="csr")
-    classes, places = classes_of(y)
+        is_small = xp.isdtype(X.dtype, "real floating") and X.dtype != xp.float64
+        X, _ = checked_device(as_dtype(X, xp.float32) if is_small else X, places)
+        return finite_tensor(X), classes, places
+    if kind_of(X) in {"stream", "operator", "rows"} and not hasattr(X, "__array__"):
+        raise TypeError(
+            f"Cross-entropy needs rows in memory; got {type(X).__name__}. StoppedClassifierCV "
+            "takes such data."
+        )
+    X = check(X, dtype=DTYPES, accept_sparse="csr")
     check_consistent_length(np.empty((X.shape[0], 0)), places)
     return X, classes, places
 

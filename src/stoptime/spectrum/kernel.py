@@ -9,7 +9,6 @@ The columns of the kernel matrix therefore take the place of the columns of X, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -70,8 +69,8 @@ class KernelData(SampleData):
     """A sample with the kernel matrix of its rows in the place of X, in double precision."""
 
     sample: Sample
-    # returns the kernel between new rows and the training rows
-    values: Callable[[Any], Floats] | None = None
+    # those of the training rows, by which new rows become kernel values; else they are such values
+    features: Any = None
 
     @classmethod
     def of(
@@ -80,7 +79,7 @@ class KernelData(SampleData):
         y: Any,
         sample_weight: ArrayLike | None,
         fit_intercept: bool,
-        values: Callable[[Any], Floats] | None = None,
+        features: Any = None,
     ) -> KernelData:
         """Check a kernel matrix, including its symmetry."""
         K = np.asarray(check_array(K, dtype=np.float64, input_name="kernel matrix"))
@@ -99,22 +98,20 @@ class KernelData(SampleData):
             raise ValueError(
                 f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}."
             )
-        return cls(sample_of(K, y, sample_weight, fit_intercept), values)
+        return cls(sample_of(K, y, sample_weight, fit_intercept), features)
 
     @classmethod
-    def of_some(
-        cls, K: Floats, sample: Sample, values: Callable[[Any], Floats] | None = None
-    ) -> KernelData:
+    def of_some(cls, K: Floats, sample: Sample, features: Any = None) -> KernelData:
         """Return data of a kernel matrix that is known to be symmetric, on the host."""
         shares = sample.uneven_shares
         shares = None if shares is None else np.asarray(on_host(shares))
         y = np.asarray(on_host(sample.y))
-        return cls(replace(sample, X=ArrayRows(K), y=y, uneven_shares=shares), values)
+        return cls(replace(sample, X=ArrayRows(K), y=y, uneven_shares=shares), features)
 
     def with_features(self, features: Any) -> KernelData:
         """Return the same data with the kernel of these features."""
         matrix = features.kernel(features.landmarks, features.landmarks)
-        return replace(self, sample=replace(self.sample, X=ArrayRows(matrix)))
+        return replace(self, sample=replace(self.sample, X=ArrayRows(matrix)), features=features)
 
     def spectrum(self, want: Want = Want()) -> Spectrum:  # noqa: ARG002, B008 - complete and frozen
         """Return the spectrum, which is always complete."""
@@ -151,7 +148,8 @@ class KernelData(SampleData):
 
     def test(self, X: Any, y: ArrayLike) -> RowsToTest:
         """Return the kernel between new rows and the training rows as a test set."""
-        return super().test(X if self.values is None else self.values(X), y)
+        own = self.features
+        return super().test(X if own is None else own.values(own.checked(X)), y)
 
 
 def _probes(n: int) -> Floats:

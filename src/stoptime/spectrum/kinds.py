@@ -154,6 +154,14 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     return as_dtype(X, xp.float64) if whole else X, y
 
 
+def finite_tensor(X: Any) -> Any:
+    """Return a tensor after checking that its numbers are finite."""
+    xp = array_namespace(X)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity.")
+    return X
+
+
 def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
     """Check rows in any container, their response and weights; NaN in X is found in products."""
     if y is None:

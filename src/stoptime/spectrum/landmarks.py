@@ -24,7 +24,9 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Want
 from stoptime.spectrum.factorise import advising, by_features
 from stoptime.spectrum.kernel import KernelData
+from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.moments import moments
+from stoptime.spectrum.radial import Columns
 from stoptime.spectrum.row_data import SampleData
 from stoptime.spectrum.rows import Index, Rows, Sample
 from stoptime.spectrum.source import Block, Source
@@ -55,7 +57,7 @@ class LandmarkFeatures:
     rows. If they are ``centred``, numbers near the means of all features are subtracted.
     """
 
-    prepare: Callable[[Any], Any]
+    prepare: Columns
     kernel: KernelFunction
     landmarks: Any
     centred: bool
@@ -83,6 +85,14 @@ class LandmarkFeatures:
     def origin(self) -> Any:
         """The numbers that are subtracted from the features."""
         return self._factors[1]
+
+    def checked(self, X: Any) -> Any:
+        """Return rows of any container in memory where the landmarks are."""
+        rows = rows_in_memory(X, self.landmarks)
+        if rows.shape[1] != self.landmarks.shape[1]:
+            wanted = self.landmarks.shape[1]
+            raise ValueError(f"X has {rows.shape[1]} features, but {wanted} were fitted.")
+        return rows
 
     def values(self, rows: Any) -> Any:
         """Return the kernel between rows and landmarks."""
@@ -166,12 +176,13 @@ class LandmarkData(KernelData):
 
     @classmethod
     def of(  # type: ignore[override]
-        cls, rows: LandmarkRows, y: Any, sample_weight: Any, fit_intercept: bool, values: Any
+        cls, X: Any, y: Any, sample_weight: Any, features: LandmarkFeatures
     ) -> LandmarkData:
-        """Return data of a checked response, which is put where the features are."""
+        """Return data of checked rows and response, which is put where the features are."""
         if not is_device_array(y):
-            y = like(rows.features.landmarks, np.asarray(y, np.float64))
-        return cls(Sample.of(rows, as_float64(y), sample_weight, fit_intercept), values)
+            y = like(features.landmarks, np.asarray(y, np.float64))
+        rows = LandmarkRows(X, features)
+        return cls(Sample.of(rows, as_float64(y), sample_weight, features.centred))
 
     _fold = SampleData._fold  # the same landmarks serve all folds
 
@@ -185,6 +196,11 @@ class LandmarkData(KernelData):
         """Return the same rows with other features."""
         rows = cast("LandmarkRows", self.sample.X)
         return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
+
+    def test(self, X: Any, y: Any) -> Any:
+        """Return the features of new rows as a test set."""
+        features = cast("LandmarkRows", self.sample.X).features
+        return SampleData.test(self, features(features.checked(X)), y)
 
     @cached_property
     def _spectrum(self) -> Spectrum:

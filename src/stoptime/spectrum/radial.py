@@ -24,7 +24,15 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from stoptime.spectrum.accuracy import check_scale
-from stoptime.support.arrays import EPS, array_namespace, as_float64, like, on_host, slices
+from stoptime.support.arrays import (
+    EPS,
+    array_namespace,
+    as_float64,
+    constant,
+    like,
+    on_host,
+    slices,
+)
 
 Order = Literal[1, 2]
 ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
@@ -49,16 +57,17 @@ def distances(rows: Any, others: Any, order: Order) -> Any:
 
 def _squares(rows: Any, others: Any) -> Any:
     """Return squared Euclidean distances, up to rounding."""
-    # one product of matrices in place of many differences; columns are centred beforehand, so that
-    # little cancels
+    # one product of matrices, |x|² - 2x·z + |z|², in place of many differences; columns are centred
+    # beforehand, so that little cancels
     xp = array_namespace(rows)
-    squares = rows @ (-2 * others).T
-    squares += xp.sum(rows * rows, axis=1)[:, None]
-    squares += xp.sum(others * others, axis=1)
+    left = [rows, xp.sum(rows * rows, axis=1)[:, None], constant(rows, len(rows), 1.0)[:, None]]
+    ones = constant(rows, len(others), 1.0)[:, None]
+    right = [-2 * others, ones, xp.sum(others * others, axis=1)[:, None]]
+    squares = xp.concat(left, axis=1) @ xp.concat(right, axis=1).T
     if others is rows:  # exactly zero, which rounding is not
         squares[range(len(rows)), range(len(rows))] = 0
     # rounding may leave a negative number, whose exponential would overflow for large rows
-    return xp.clip(squares, 0.0, None)
+    return xp.clip(squares, 0.0, None, out=squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +100,23 @@ class Columns:
         scale = _deviations(mean, variance) if scaled else None
         return cls(like(rows, mean), None if scale is None else like(rows, scale))
 
+    @property
+    def on_host(self) -> Columns:
+        """The same numbers as arrays of NumPy."""
+        return Columns(
+            *(None if one is None else on_host(one) for one in (self.centre, self.scale))
+        )
+
     def __call__(self, rows: Any) -> Any:
         """Return rows as a kernel sees them, in double precision."""
-        if sparse.issparse(rows):
+        if sparse.issparse(rows) and self.centre is None:
             rows = rows.astype(np.float64, copy=False)
             return rows if self.scale is None else rows @ sparse.diags_array(1 / self.scale)
-        rows = as_float64(rows)
-        if self.centre is None:
+        rows = as_float64(rows.toarray() if sparse.issparse(rows) else rows)
+        if self.centre is None and self.scale is None:
             return rows
-        rows = rows - self.centre
+        # a sparse X is not centred, and dense rows may follow
+        rows = rows - (0.0 if self.centre is None else self.centre)
         if self.scale is not None:
             rows /= self.scale
         with np.errstate(over="ignore"):
@@ -172,5 +189,5 @@ class Radial:
         if self.name == "rbf" and not (sparse.issparse(rows) or sparse.issparse(others)):
             squares = _squares(rows, others)  # a root would be squared again
             squares *= -self.gamma
-            return array_namespace(squares).exp(squares)
+            return array_namespace(squares).exp(squares, out=squares)
         return self.of_distances(distances(rows, others, self.order))

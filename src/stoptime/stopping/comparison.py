@@ -14,7 +14,7 @@ from stoptime.left_out.predictions import MOST_PICKLED, Fingerprint
 from stoptime.methods.base import Method
 from stoptime.spectrum.data import Data, Want, afresh
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import EXACT_FIT, Candidate, Choice, Rule, first_up_to_ties
+from stoptime.stopping.rule import Candidate, Choice, Rule, first_up_to_ties
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.progress import progress_shown
 
@@ -41,15 +41,15 @@ def best_method(
         float(np.mean(choice.error)) if some is None else float(on_host(some.mean()))
         for (_, choice), some in zip(found, parts, strict=True)
     ]
-    power = float(np.mean(problems[0].spectrum.target_power))
-    best = first_up_to_ties(errors, EXACT_FIT * power)
+    floor = rule.floor(problems[0])
+    best = first_up_to_ties(errors, floor)
     if prefer_simple and errors[0] - errors[best] <= (_paired(parts[0], parts[best]) or 0.0):
         best = 0
     problem, choice = found[best]
     choice = rule.finished(problem, choice)
     if not per_target:
         choice = replace(choice, curve=choice.curve.pooled())
-    if rule.predicts_new_rows and float(np.mean(choice.error)) <= EXACT_FIT * power:
+    if rule.predicts_new_rows and float(np.mean(choice.error)) <= floor:
         choice = replace(choice, message=f"{choice.message}; the columns determine the target")
     if len(found) == 1:
         return problem, choice

@@ -119,6 +119,10 @@ class Rule(ABC):
             raise ignored_groups(f'rule="{self.name}"')
         return self
 
+    def floor(self, problem: Problem) -> float:
+        """Return the size of errors that are rounding: smaller ones are equal."""
+        return EXACT_FIT * float(np.mean(problem.spectrum.target_power))
+
     def choose_each(
         self, problems: list[Problem], stops: ArrayLike | int | None, *, per_target: bool
     ) -> list[tuple[Problem, Choice]]:

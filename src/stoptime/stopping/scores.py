@@ -102,6 +102,10 @@ class BestScore(Rule):
         rule: Any = self.rule.fixed(data, groups)
         return replace(self, rule=rule)
 
+    def floor(self, problem: Problem) -> float:  # noqa: ARG002 - for rules with squared errors
+        """Return minus infinity, because scores may have any size and sign."""
+        return -np.inf
+
     def choose(
         self, problem: Problem, stops: ArrayLike | int | None = None, *, per_target: bool = False
     ) -> Choice:
