@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -112,46 +112,35 @@ def assembled(
     )
 
 
-class Tall(NamedTuple):
-    """Moments about the means, or about zero, without the rounding of constant columns."""
-
-    moments: Statistics
-    powers: Floats
-
-    @classmethod
-    def of(cls, moments: Statistics, fit_intercept: bool) -> Tall:
-        """Return moments that can be diagonalised, after a check of their scale."""
-        m = moments if fit_intercept else moments.about_zero()
-        powers = np.asarray(on_host(diagonal(m.gram)))
-        mean = on_host(m.feature_mean)
-        check_scale("X", powers, mean)
-        check_scale("y", on_host(m.target_power), on_host(m.target_mean))
-        # only rounding errors are left of a constant column: zeros keep it out of every direction
-        flat = is_constant(powers, mean)
-        if flat.any():
-            kept = like(m.gram, (~flat).astype(np.float64))
-            gram = m.gram * kept * kept[:, None]
-            m = replace(m, gram=gram, cross=m.cross * kept[:, None])
-        return cls(m, np.where(flat, 0, powers))
-
-    def eigenpairs(self) -> tuple[Floats, Any]:
-        """Return eigenvalues, ascending, and eigenvectors."""
-        gram = self.moments.gram
-        # eigh keeps the digits of small columns only if the largest columns come first
-        if self.powers.max() <= 100 * self.powers.min():
-            return _eigh(gram)
-        order = np.argsort(-self.powers, kind="stable")
-        index = like(gram, order)
-        s, vectors = _eigh(gram[index][:, index])
-        return s, vectors[like(gram, np.argsort(order))]
+def _diagonalised(
+    moments: Statistics, fit_intercept: bool
+) -> tuple[Statistics, Floats, Floats, Any]:
+    """Return moments about the means or about zero, mean squares of columns, and eigenpairs."""
+    m = moments if fit_intercept else moments.about_zero()
+    powers = np.asarray(on_host(diagonal(m.gram)))
+    mean = on_host(m.feature_mean)
+    check_scale("X", powers, mean)
+    check_scale("y", on_host(m.target_power), on_host(m.target_mean))
+    # only rounding errors are left of a constant column: zeros keep it out of every direction
+    flat = is_constant(powers, mean)
+    if flat.any():
+        kept = like(m.gram, (~flat).astype(np.float64))
+        gram = m.gram * kept * kept[:, None]
+        m = replace(m, gram=gram, cross=m.cross * kept[:, None])
+        powers = np.where(flat, 0, powers)
+    # eigh keeps the digits of small columns only if the largest columns come first
+    if powers.max() <= 100 * powers.min():
+        return m, powers, *_eigh(m.gram)
+    order = np.argsort(-powers, kind="stable")
+    index = like(m.gram, order)
+    s, vectors = _eigh(m.gram[index][:, index])
+    return m, powers, s, vectors[like(m.gram, np.argsort(order))]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is found by the checks
 def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Spectrum:
     """Diagonalise XᵀX; the X of the solver "kernel" are features of landmarks."""
-    tall = Tall.of(moments, sample.fit_intercept)
-    m = tall.moments
-    s, vectors = tall.eigenpairs()
+    m, powers, s, vectors = _diagonalised(moments, sample.fit_intercept)
     if solver == "kernel":
         # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
         first = _rank_cut(s, sample.rounding)
@@ -159,7 +148,7 @@ def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Sp
         first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
     response = on_host(vectors.T @ m.cross)
     known = solver == "kernel"
-    accuracy = EXACT if known else _of_products(sample, s, first, response, tall.powers)
+    accuracy = EXACT if known else _of_products(sample, s, first, response, powers)
     factors = s[first:], vectors[:, first:], response[first:]
     means = m.feature_mean, m.target_mean
     return assembled(sample, factors, means, on_host(m.target_power), solver, accuracy)
@@ -174,9 +163,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     """
     if moments.weight == 0:
         raise ValueError("There is no row of positive weight to fit.")
-    m, powers = Tall.of(moments, data.fit_intercept)
-    tall = Tall(m, powers)
-    s, vectors = tall.eigenpairs()
+    m, powers, s, vectors = _diagonalised(moments, data.fit_intercept)
     response = vectors.T @ m.cross
     scales = _combined(m.gram, s, vectors)
     if lengths is not None:

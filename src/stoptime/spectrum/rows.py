@@ -71,7 +71,7 @@ class Rows(ABC):
 
     def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
         """Return some centred rows times vectors."""
-        return (self.read(index) - mean) @ vectors
+        return (self.matrix(index) - mean) @ vectors  # converted where the mean is subtracted
 
     @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found in the result
     def mean_squares(self, shares: Any, mean: Any) -> Any:
@@ -138,10 +138,6 @@ class ArrayRows(Rows):
     def matrix(self, index: Index = slice(None)) -> Any:
         """Return some rows of the array itself."""
         return self.X[index if isinstance(index, slice) else like(self.X, index)]
-
-    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
-        """Return some centred rows times vectors."""
-        return (self.matrix(index) - mean) @ vectors  # converted where the mean is subtracted
 
     def times(self, vectors: Any) -> Any:
         """Return X times vectors, converting single precision a block at a time."""
