@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal, norm
+from scipy.linalg import block_diag, eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
-from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale, largest_gain
+from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale
 from stoptime.spectrum.base import Density, OnDemand, Spectrum
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
@@ -444,16 +444,12 @@ class KrylovData(SampleData):
         kept = [one.values > cut for one in spaces]
         values = np.concatenate([one.values[own] for one, own in zip(spaces, kept, strict=True)])
         order = np.argsort(values, kind="stable")
-        response = np.zeros((len(values), len(spaces)))
-        first = 0
-        for target, (one, own) in enumerate(zip(spaces, kept, strict=True)):
-            last = first + int(np.count_nonzero(own))
-            response[first:last, target] = one.response[own]
-            first = last
+        columns = [one.response[own, None] for one, own in zip(spaces, kept, strict=True)]
+        response = block_diag(*columns)
         bases = tuple(run.basis.blocks() for run in self._runs)
         rotations = tuple(one.rotation[:, own] for one, own in zip(spaces, kept, strict=True))
         basis = KrylovVectors(bases, rotations, order, self.sample.shape[1])
-        gains = [largest_gain(krylov.tuned(m), t) for m, t in goals if isinstance(m, Filter)]
+        gains = [krylov.tuned(m).largest_gain(t) for m, t in goals if isinstance(m, Filter)]
         exhausted = all(run.exhausted for run in self._runs)
         gain = np.inf if exhausted else float(max(gains, default=0.0))
         krylov = replace(krylov, error=_error_at(krylov, goals), gain=gain)

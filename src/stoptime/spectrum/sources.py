@@ -134,7 +134,7 @@ class Chunks(Source):
         rows : int, optional
             Most rows in a block; by default 64 MB. Memory holds one block and one row group.
         """
-        return cls._of_files("parquet", path, (target, weight, features), rows)
+        return cls._of_files("parquet", path, rows, target, weight, features)
 
     @classmethod
     def csv(
@@ -147,14 +147,17 @@ class Chunks(Source):
         rows: int | None = None,
     ) -> Chunks:
         """Read CSV files with a header; parameters as for :meth:`parquet`."""
-        return cls._of_files("csv", path, (target, weight, features), rows)
+        return cls._of_files("csv", path, rows, target, weight, features)
 
     @classmethod
-    def _of_files(cls, form: str, path: Paths, chosen: Any, rows: int | None) -> Chunks:
+    def _of_files(
+        cls, form: str, path: Paths, rows: int | None, target: Any, weight: Any, features: Any
+    ) -> Chunks:
         """Return the blocks of files of one format, after a check of the columns of each."""
         sets = _arrow("pyarrow.dataset")
         files = _files(path, f"*.{form}")
-        roles = _Roles.of(*chosen, sets.dataset(str(files[0]), format=form).schema.names)
+        names = sets.dataset(str(files[0]), format=form).schema.names
+        roles = _Roles.of(target, weight, features, names)
         reader: Any = form
         if form == "csv":
             # numbers are numbers from the first row on, whatever the first rows look like
