@@ -210,11 +210,8 @@ def by_rows(sample: Sample) -> Spectrum:
 def _products_of_rows(sample: Sample) -> tuple[Any, Any, tuple[Any, Any], Floats]:
     """Return centred rows, their products, means, and mean squares of columns."""
     means = sample.means
-    squares = np.asarray(on_host(sample.X.mean_squares(sample.shares, 0.0)))
-    mean_squares = on_host(means[0]) ** 2
-    powers = squares - mean_squares
-    sample.check_features(np.maximum(powers, 0) if np.isfinite(powers).all() else powers, means[0])
-    if np.any(mean_squares > NEAR**2 * powers):
+    powers = column_powers(sample)
+    if np.any(on_host(means[0]) ** 2 > NEAR**2 * powers):
         # centring in products would lose the digits of columns whose means are large
         rows, means, powers = centred(sample)
         return rows, rows @ rows.T, means, powers
@@ -275,6 +272,14 @@ def centred(sample: Sample) -> tuple[Any, tuple[Any, Any], Floats]:
     if flat.any():
         rows[:, like(rows, flat)] = 0
     return rows, means, np.where(flat, 0, powers)
+
+
+def column_powers(sample: Sample) -> Floats:
+    """Return the mean squares of the centred columns, zero if they are constant."""
+    mean = sample.means[0]
+    powers = np.asarray(on_host(sample.X.mean_squares(sample.shares, mean)))
+    sample.check_features(powers, mean)
+    return np.where(is_constant(powers, on_host(mean)), 0, powers)
 
 
 def _squares(rows: Any) -> Floats:

@@ -22,10 +22,11 @@ from scipy import linalg
 from stoptime.spectrum.accuracy import SAFETY, is_constant
 from stoptime.spectrum.base import Geometry, OnDemand, Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
+from stoptime.spectrum.factorise import column_powers
 from stoptime.spectrum.krylov import KrylovData
 from stoptime.spectrum.moments import Statistics, nonnegative
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
-from stoptime.spectrum.row_data import RowData, column_powers
+from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.rows import Rows, Sample
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.arrays import (
@@ -100,9 +101,7 @@ class Penalised(Data):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
             floor = data.floor and data.floor * _size(form.inverse)
             return replace(data, sample=sample, least=floor), restored
-        inverse = form.inverse
-        plain = isinstance(data, RowData) and not form.null.shape[1]
-        if isinstance(inverse, Scaling) and plain:
+        if isinstance(form.inverse, Scaling) and not form.null.shape[1]:
 
             def ready() -> Statistics | None:
                 known = data.known_moments
