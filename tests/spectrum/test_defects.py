@@ -214,3 +214,22 @@ def test_a_spline_basis_with_empty_columns_is_fitted_as_least_squares():
         for solver in ("auto", "svd", "gram"):
             drawn = st.path(X, y, "ridge", [stop], penalty_matrix=st.Differences(2), solver=solver)
             np.testing.assert_allclose(drawn.predict(X)[0], right, rtol=0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Columns are so dependent")  # moments know no better
+@pytest.mark.parametrize("kind", ["dense", "sparse", "operator", "chunks"])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_directions_without_a_penalty_may_fit_every_row(rng, kind, size):
+    """What was left of X is rounding: it was called too large, or no linear operator."""
+    for n in (2, 3):
+        X = size * rng.standard_normal((n, 23)) + 5
+        y = rng.standard_normal(n)
+        given = {"sparse": sparse.csr_array, "operator": aslinearoperator}.get(kind, np.array)(X)
+        options = {"solver": "krylov"} if kind == "sparse" else {}
+        data = (st.Chunks.of(X, y), None) if kind == "chunks" else (given, y)
+        intercept = n == 3
+        spectrum = st.decompose(
+            *data, fit_intercept=intercept, penalty_matrix=st.Differences(2), **options
+        )
+        drawn = st.path(spectrum, "ridge", [1e-3, 1.0])
+        np.testing.assert_allclose(drawn.predict(X), [y, y], rtol=0, atol=1e-8)

@@ -175,7 +175,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     small = unresolved(powers, rounding)
     # rounding alone explains the response of a direction that X annihilates
     power = on_host(m.target_power)
-    mixed = np.linalg.norm((scales / s)[kept, None] * response[kept], axis=0)
+    mixed = np.linalg.norm((scales[kept] / s[kept])[:, None] * response[kept], axis=0)
     doubt = SAFETY * EPS * scales[~kept, None] * (np.sqrt(power) + mixed)
     lost = np.where(np.abs(response[~kept]) > doubt, response[~kept], 0)
     accuracy = Rounding(

@@ -24,7 +24,7 @@ from stoptime.spectrum.base import Geometry, OnDemand, Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
 from stoptime.spectrum.factorise import column_powers
 from stoptime.spectrum.krylov import KrylovData
-from stoptime.spectrum.moments import Statistics, nonnegative
+from stoptime.spectrum.moments import Statistics, as_products, nonnegative
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
 from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.rows import Rows, Sample
@@ -100,6 +100,14 @@ class Penalised(Data):
         if isinstance(data, KrylovData):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
             floor = data.floor and data.floor * _size(form.inverse)
+            if form.null.shape[1]:
+                # and so may all of X̃, where directions that are not penalised fit every row: what
+                # is left are rounding errors of the images of F, times the products with XB
+                root = np.sqrt(data.sample.shares)[:, None]
+                whole = _size(lambda signs: root * data.sample.X.times(signs), data.shape[1])
+                seen = _size(lambda signs: data.operator @ (form.inverse @ signs), sample.shape[1])
+                images = max(whole * float(np.linalg.norm(restored.free)), 1.0)
+                floor = max(floor, SAFETY * EPS * images * seen)
             return replace(data, sample=sample, least=floor), restored
         if isinstance(form.inverse, Scaling) and not form.null.shape[1]:
 
@@ -348,7 +356,7 @@ def _mapped_moments(m: Statistics, back: _Restoration) -> Statistics:
         m,
         origin=zeros,
         offset=zeros,
-        gram=(gram + gram.T) / 2,
+        gram=as_products((gram + gram.T) / 2),
         cross=back.of_rows((m.cross - seen @ back.response).T).T,
         target_power=nonnegative(m.target_power - (back.response**2).sum(axis=0)),
         names=None,
