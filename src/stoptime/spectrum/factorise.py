@@ -237,7 +237,7 @@ def by_svd(sample: Sample) -> Spectrum:
         # block by block, without a second array of the size of X
         for block in slices(p, 4 * BLOCK_NUMBERS // n):
             vectors[block] = vectors[block] @ right.T
-    first = _rank_cut(lengths, sample.rounding)
+    first = _rank_cut(lengths, sample.rounding, sample.X.floor)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
     hidden = float(powers[unresolved(powers, sample.rounding)].max(initial=0))
@@ -297,7 +297,8 @@ def _of_products(
     dropped = 0.0
     if first:
         # dropping directions is harmless if X maps them to rounding errors
-        real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
+        cut = max(sample.rounding * np.sqrt(s[-1]), sample.X.floor)
+        real = np.sqrt(np.maximum(s[:first], 0)) > cut
         share = _share(np.where(real[:, None], response[:first], 0), response)
         # a share is never known better than to rounding, even if the computed one is zero
         dropped = max(share, EPS) if real.any() else 0.0
@@ -341,7 +342,8 @@ def _resolve(sample: Sample, s: Floats, vectors: Any, gram_of: Callable[[Any], A
     The eigenvalues ``s`` of the product, ascending, and the vectors are overwritten; ``gram_of``
     returns the products of the images of vectors under X.
     """
-    first = _rank_cut(s, sample.rounding)
+    floor = sample.X.floor**2
+    first = _rank_cut(s, sample.rounding, floor)
     if not 0 < first < len(s):
         return first
     # a product holds squares of lengths, of which the small ones are less than rounding errors of
@@ -351,7 +353,7 @@ def _resolve(sample: Sample, s: Floats, vectors: Any, gram_of: Callable[[Any], A
     s[:first] = np.clip(lost, 0, s[first])
     # rounding has mixed them with the directions that were kept, most with the shortest
     mixed = SAFETY * EPS * np.sqrt(max(sample.X.shape) / s[first] * s[-1])
-    return _rank_cut(s, max(sample.rounding, mixed) ** 2)
+    return _rank_cut(s, max(sample.rounding, mixed) ** 2, floor)
 
 
 def _image_gram(sample: Sample, mean: Any, vectors: Any) -> Any:
@@ -371,9 +373,13 @@ def _image_gram_of(matrix: Any, vectors: Any) -> Any:
     return (gram + gram.T) / 2
 
 
-def _rank_cut(ascending: Floats, rounding: float) -> int:
-    """Return how many of the smallest values are no more than rounding errors of the largest."""
-    return int(np.searchsorted(ascending, rounding * ascending[-1], side="right"))
+def _rank_cut(ascending: Floats, rounding: float, floor: float = 0.0) -> int:
+    """Return how many of the smallest values are no more than rounding errors of the largest.
+
+    Nor are those up to the ``floor``, where X is what rounding has left of other numbers.
+    """
+    cut = max(rounding * ascending[-1], floor)
+    return int(np.searchsorted(ascending, cut, side="right"))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
-from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale
+from stoptime.spectrum.accuracy import SAFETY, Krylov, ReachError, Space, check_scale
 from stoptime.spectrum.base import Density, OnDemand, Spectrum
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
@@ -331,9 +331,10 @@ class KrylovData(SampleData):
     @property
     def floor(self) -> float:
         """Largest length of the image of a unit vector that may be rounding of the means."""
-        if self.least is not None:
-            return self.least
-        return 8 * EPS * float(np.linalg.norm(self.sample.means[0]))
+        least = self.least
+        if least is None:
+            least = SAFETY * EPS * float(np.linalg.norm(self.sample.means[0]))
+        return max(least, self.sample.X.floor)
 
     @cached_property
     def _probed(self) -> dict[Any, Density]:

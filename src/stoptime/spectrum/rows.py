@@ -46,6 +46,7 @@ class Rows(ABC):
     precision: Any = np.dtype(np.float64)  # the type that results are rounded to
     can_be_read: bool = True  # whether this is more than products
     products: int = 0  # with X and Xᵀ so far, column by column, where they are all that is used
+    floor: float = 0.0  # images of unit vectors that are no longer than this are rounding
 
     @abstractmethod
     def read(self, index: Index) -> Any:
@@ -311,6 +312,7 @@ class SomeRows(Rows):
         self.shape = len(chosen), rows.shape[1]
         self.precision = rows.precision
         self.names = rows.names
+        self.floor = rows.floor
 
     @property
     def can_be_copied(self) -> bool:
