@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.rows import RowBlock
-from stoptime.support.arrays import Array, array_namespace, empty, like
+from stoptime.support.arrays import Array, array_namespace, empty, like, slices
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +32,14 @@ class Ridges:
     eigenvalues: Array
     penalties: NDArray[np.complex128]
     weights: Array
-    _tables: list[Any] = field(default_factory=list, repr=False)
+    _tables: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def numbers_per_row(self, n_targets: int) -> int:
         """Return about how many numbers are held for every row."""
         filters = self.weights.shape[1]
         held = 8 * len(self.penalties) + n_targets * filters
         if self._prefers_operators(n_targets):
-            held += filters * (len(self.eigenvalues) + 4 * len(self.penalties))
+            held += 2 * filters * len(self.eigenvalues)
         return held
 
     def _prefers_operators(self, n_targets: int) -> bool:
@@ -70,24 +70,41 @@ class Ridges:
 
         .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
         """
-        count = len(self.penalties)
         table = self._table(block.scores)
-        real, imaginary = self._inverse_rests(block, table)
-        whole = like(table, self.weights[-1])
-        x = like(table, self.weights[:count].T)
-        y = like(table, self.weights[count:-1].T)
-        # the mixture as a sum of Re(ω/(1 - h)·p), of which the parts of ω/(1 - h) come first
-        shape = len(block.rest), len(whole)
-        mixed = empty(table, (*shape, 2 * count))
-        mixed[..., :count] = real[:, None] * x + imaginary[:, None] * y
-        mixed[..., count:] = real[:, None] * y - imaginary[:, None] * x
-        # one product of a tall matrix, instead of one for every row
-        slopes = (mixed.reshape(shape[0] * shape[1], 2 * count) @ table.T).reshape(
-            *shape, len(table)
-        )
-        slopes += whole[:, None]
+        inverse = self._inverse_rests(block, table)
+        weights = like(table, self.weights)
+        slopes = self._mixtures(inverse, table)
+        slopes += weights[-1][:, None]
         slopes *= block.scores[:, None]
-        return mixed[..., :count].sum(axis=2) + whole, slopes
+        return inverse @ weights[:-1] + weights[-1], slopes
+
+    def _mixtures(self, inverse: Array, table: Array) -> Array:
+        """Return sums over k of Re(ω_k p_k / (1 - h)), of shape (n_rows, n_filters, rank)."""
+        ridges = inverse.shape[1]
+        shape = len(inverse), self.weights.shape[1], len(table)
+        if len(inverse) > ridges:
+            # a linear map of 1/(1 - h): for more rows than ridges, that of each ridge is kept
+            if "map" not in self._tables:
+                whole = self._mixtures(like(table, np.eye(ridges)), table)
+                self._tables["map"] = whole.reshape(ridges, shape[1] * shape[2])
+            return (inverse @ self._tables["map"]).reshape(shape)
+        count = ridges // 2
+        real = inverse[:, None, :count]
+        imaginary = inverse[:, None, count:]
+        weights = like(table, self.weights[:-1].T)
+        out = empty(table, shape)
+        # as many filters at a time as take no more room than the result
+        for some in slices(shape[1], shape[1] * shape[2] // max(ridges, 1)):
+            x = weights[some, :count]
+            y = weights[some, count:]
+            # the parts of ω/(1 - h)
+            mixed = empty(table, (shape[0], len(x), ridges))
+            mixed[..., :count] = real * x + imaginary * y
+            mixed[..., count:] = real * y - imaginary * x
+            # one product of a tall matrix, instead of one for every row
+            products = mixed.reshape(-1, ridges) @ table.T
+            out[:, some] = products.reshape(shape[0], len(x), shape[2])
+        return out
 
     def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:
         r"""Return √s times the left-out coefficients, (n_targets, n_rows, rank).
@@ -126,35 +143,36 @@ class Ridges:
 
     def _table(self, reference: Any) -> Any:
         """Return the real and imaginary parts of λ/(λ + s), of shape (rank, 2·n_penalties)."""
-        if not self._tables:
+        if "ridges" not in self._tables:
             # made where the rows are, because a large table would be slow to move
             eigenvalues = like(reference, self.eigenvalues)
             with np.errstate(over="ignore"):
                 ridges = 1 / (1 + eigenvalues[:, None] / like(reference, self.penalties))
             xp = array_namespace(eigenvalues)
-            self._tables.append(xp.concat([xp.real(ridges), xp.imag(ridges)], axis=1))
-        return self._tables[0]
+            self._tables["ridges"] = xp.concat([xp.real(ridges), xp.imag(ridges)], axis=1)
+        return self._tables["ridges"]
 
-    def _inverse_rests(self, block: RowBlock, table: Array) -> tuple[Array, Array]:
-        """Return real and imaginary parts of 1/(1 - h), each of shape (n_rows, n_penalties)."""
+    def _inverse_rests(self, block: RowBlock, table: Array) -> Array:
+        """Return real and imaginary parts of 1/(1 - h), of shape (n_rows, 2·n_penalties)."""
         count = len(self.penalties)
-        rests = block.shares @ table
-        a = rests[:, :count] + block.rest[:, None]
-        b = rests[:, count:]
-        size = 1 / (a * a + b * b)
-        return a * size, -b * size
+        out = block.shares @ table
+        out[:, :count] += block.rest[:, None]
+        size = 1 / (out[:, :count] ** 2 + out[:, count:] ** 2)
+        out[:, :count] *= size
+        out[:, count:] *= -size
+        return out
 
-    def _ridges(
-        self, block: RowBlock, fits: Array, target: int, inverse: tuple[Array, Array]
-    ) -> Array:
+    def _ridges(self, block: RowBlock, fits: Array, target: int, inverse: Array) -> Array:
         """Return real and imaginary parts of e/d of every ridge side by side, for one target."""
         count = len(self.penalties)
+        real = inverse[:, :count]
+        imaginary = inverse[:, count:]
         top = block.scores @ fits
         a = top[:, :count] + block.residual[:, target, None]
         b = top[:, count:]
         out = empty(top, top.shape)
-        out[:, :count] = a * inverse[0] - b * inverse[1]
-        out[:, count:] = a * inverse[1] + b * inverse[0]
+        out[:, :count] = a * real - b * imaginary
+        out[:, count:] = a * imaginary + b * real
         return out
 
 

@@ -231,6 +231,7 @@ class _Family(NamedTuple):
     """Methods at the stops of a search for a largest eigenvalue of one, and a span of all."""
 
     stops: tuple[Array, ...]
+    gains: tuple[Array, ...]
     span: Span
     coordinates: tuple[Array, ...]
 
@@ -243,13 +244,14 @@ def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
     the same condition number.
     """
     stops = tuple(unit_stops(method, depth) for method in methods)
-    gain = max(float(one.gain(0.0, own[-1])) for one, own in zip(methods, stops, strict=True))
+    gains = tuple(one.largest_gain(own) for one, own in zip(methods, stops, strict=True))
+    gain = max(float(own[-1]) for own in gains)
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
     values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
     if not ladder.serves(np.hstack(values)):
         return None
     span = Span.of(ladder, np.hstack(values))
-    return _Family(stops, span, tuple(span.filters.T @ own for own in values))
+    return _Family(stops, gains, span, tuple(span.filters.T @ own for own in values))
 
 
 @dataclass(frozen=True)
@@ -343,7 +345,8 @@ class _Search:
         left_out = self._left_out(problems[0])
         spectrum = problems[0].spectrum
         methods = tuple(one.filter for one in problems)
-        depth = depth_of(spectrum, TRUST * spectrum.accuracy.gain)
+        far = TRUST * spectrum.accuracy.gain
+        depth = depth_of(spectrum, far)
         family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
         if family is None:
             return []
@@ -357,8 +360,9 @@ class _Search:
         span = family.span.scaled(left_out.largest)
         look = left_out.look(span, last, per_target=self.per_target)
         found = []
-        for problem, stops, own in zip(problems, grids, family.coordinates, strict=True):
-            count = max(_trusted(problem, stops), 1)
+        columns = zip(problems, grids, family.gains, family.coordinates, strict=True)
+        for problem, stops, gains, own in columns:
+            count = max(int(np.searchsorted(gains, far * unit, side="right")), 1)
             grid = _with_ends(problem, stops[:count])
             errors = look.errors(
                 with_ends(own[:, :count], grid, between_ends(problem.filter, grid))
