@@ -253,14 +253,14 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
         if not X.can_be_read:
             size = _size(weighted_images, X.shape[1])
             largest = np.full(free.shape[1], size)
-            size = np.hypot(size, np.linalg.norm(means[0]))
+            size = float(np.hypot(size, np.linalg.norm(means[0])))
             combined = 0.0
         else:
             squares = np.asarray(on_host(X.mean_squares(sample.shares, 0.0)))
             sample.check_features(squares, means[0])
             lengths = np.sqrt(squares)[:, None]
             largest = np.abs(form.null).T @ lengths[:, 0]
-            size = np.linalg.norm(lengths)
+            size = float(np.linalg.norm(lengths))
             combined = _size(lambda signs: lengths * (form.inverse @ signs), form.inverse.width)
         rounding = max(sample.rounding, SAFETY * form.doubt)
         count = int(np.count_nonzero(on_host(sample.shares)))
@@ -274,8 +274,8 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
         y = y - images @ response
         # where directions that are not penalised fit every row, X̃ is what cancellation has left:
         # rounding errors of XB, and those of the images of F, which have unit length, times G
-        lost = max(size * np.linalg.norm(on_host(free)), 1.0)
-        floor = SAFETY * EPS * float(combined + lost * np.linalg.norm(on_host(mix)))
+        lost = max(float(size * np.linalg.norm(on_host(free))), 1.0)
+        floor = SAFETY * EPS * (combined + lost * float(np.linalg.norm(on_host(mix))))
     back = _Restoration(form, free, mix, response, means)
     return replace(sample, X=_StandardRows(X, back, images, weighted, floor), y=y), back
 
