@@ -89,10 +89,6 @@ class Method(ABC):
                 tuned = replace(tuned, **{name: formula(tuned, s)})
         return tuned
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
-        """Return a bound of the gain at any eigenvalue of any data; infinite without a filter."""
-        return np.full(np.shape(stop), np.inf)[()]
-
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.recurrence import Iteration
@@ -58,7 +58,7 @@ class Rounding:
     @np.errstate(over="ignore")  # an error that overflows is large
     def errors(self, method: Method, stops: Array) -> Array:
         """Return the sum of the three terms, times a factor of safety."""
-        gain = np.asarray(method.largest_gain(stops), np.float64)
+        gain = np.asarray(largest_gain(method, stops), np.float64)
         error = np.minimum(self.worst, self.unit * gain) if self.unit else 0 * (gain > 0)
         if self.hidden:
             error = error + self.hidden * gain
@@ -68,7 +68,7 @@ class Rounding:
 
     def reaches(self, method: Method, stops: Array) -> bool:
         """Tell whether the largest gain is within the tolerance."""
-        gain = np.max(method.largest_gain(stops), initial=0)
+        gain = np.max(largest_gain(method, stops), initial=0)
         return bool(np.isinf(self.gain) or gain <= self.gain)
 
     def last(self, method: Filter) -> float:
@@ -245,6 +245,13 @@ Accuracy = Rounding | Krylov
 
 def _stop_of_gain(method: Filter, gain: float) -> float:
     return float(gain ** (1 / method.time_power) / method.pace)
+
+
+def largest_gain(method: Method, stops: ArrayLike) -> Any:
+    """Return a bound on the gain at every stop, for any data; infinite without a filter."""
+    if isinstance(method, Filter):
+        return method.largest_gain(stops)
+    return np.full(np.shape(stops), np.inf)[()]
 
 
 def check_scale(name: str, powers: Any, means: Any = 0.0) -> None:

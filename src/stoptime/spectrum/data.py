@@ -22,6 +22,7 @@ from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import GradientFlow, HeavyBallFlow
 from stoptime.methods.ridge import Ridge
+from stoptime.spectrum.accuracy import largest_gain
 from stoptime.spectrum.kinds import checked_device, rows_in_memory
 from stoptime.support.arrays import (
     Array,
@@ -115,7 +116,7 @@ class Want:
     @property
     def gain(self) -> float:
         """A bound on the gain φ(s, t) that any of the paths reaches."""
-        return max((method.largest_gain(stop) for method, stop in self.goals), default=0.0)
+        return max((largest_gain(method, stop) for method, stop in self.goals), default=0.0)
 
     def gain_for(self, spectrum: Spectrum) -> float:
         """Return the same bound for data on which steps and filters depend."""
@@ -127,7 +128,7 @@ class Want:
             if isinstance(tuned, ConjugateGradient):
                 gains.append(tuned.largest_gain_of(s, z, stop))
             else:
-                gains.append(tuned.largest_gain(stop))
+                gains.append(largest_gain(tuned, stop))
         return max(gains)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag, eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
-from stoptime.spectrum.accuracy import SAFETY, Krylov, ReachError, Space, check_scale
+from stoptime.spectrum.accuracy import SAFETY, Krylov, ReachError, Space, check_scale, largest_gain
 from stoptime.spectrum.base import Density, OnDemand, Spectrum
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
@@ -450,7 +450,7 @@ class KrylovData(SampleData):
         bases = tuple(run.basis.blocks() for run in self._runs)
         rotations = tuple(one.rotation[:, own] for one, own in zip(spaces, kept, strict=True))
         basis = KrylovVectors(bases, rotations, order, self.sample.shape[1])
-        gains = [krylov.tuned(m).largest_gain(t) for m, t in goals if isinstance(m, Filter)]
+        gains = [largest_gain(krylov.tuned(m), t) for m, t in goals if isinstance(m, Filter)]
         exhausted = all(run.exhausted for run in self._runs)
         gain = np.inf if exhausted else float(max(gains, default=0.0))
         krylov = replace(krylov, error=_error_at(krylov, goals), gain=gain)
