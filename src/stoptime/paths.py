@@ -287,6 +287,7 @@ def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Float
         freedom = _affordable_freedom(drawn)
         if np.ndim(stop) == 0:
             return drawn.coef[0].swapaxes(0, -1), drawn.intercept[0], float(np.mean(freedom[0]))
+        own = own.copy()  # tensors are indexed by arrays that can be written
         return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom[own, targets]
     warn_of_rounding(spectrum, _errors(spectrum, method, distinct))
     gain = method.gain(spectrum.eigenvalues[:, None], distinct)

@@ -154,6 +154,13 @@ def test_combinations_are_methods(method):
     assert curve.total[1] == pytest.approx(np.sum(g**2 * S**2) + np.sum(S * gain**2) / 9)
 
 
+def test_a_vanishing_decay_that_a_schedule_ends_keeps_its_last_iterate():
+    method = st.VanishingDecay(Nesterov(Cosine(0.5, 100)))
+    s = np.array([0.01, 0.1, 1.0])
+    np.testing.assert_array_equal(method.shrinkage(s, np.inf), method.shrinkage(s, 100))
+    np.testing.assert_array_equal(method.gain(s, np.inf), method.gain(s, 100))
+
+
 def test_plans_with_decay():
     X, y = make_data(60, 5)
     planned = st.plan(0.2, X=X, y=y, method=Decayed(GradientDescent(), 0.05))
@@ -178,6 +185,11 @@ def test_plans_with_decay():
             lambda: Decayed(st.OptimalIteration(1.0, penalty=0.1), 0.1, decoupled=True),
             ValueError,
             "needs an iteration",
+        ),
+        (
+            lambda: st.VanishingDecay(st.OptimalIteration(1.0, penalty=0.1)),
+            TypeError,
+            "without decay",
         ),
         (lambda: Averaged(Averaged(Nesterov())), ValueError, "average of averages"),
         (lambda: Averaged(st.GradientFlow(), "exponential"), ValueError, "no closed form"),

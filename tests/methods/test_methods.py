@@ -4,6 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.special import gamma
 
 import stoptime as st
 from reference import accuracy
@@ -199,6 +200,17 @@ def test_high_resolution_flow_against_sixty_digits(step, friction, rng):
             gain = (1 - g) / x
         assert abs(float(flow.shrinkage(s, t)) - g) < 1e-13
         assert float(flow.gain(s, t)) == pytest.approx(float(gain), rel=1e-12)
+    # beyond the range of SciPy's Bessel function, after the same oscillation or much later
+    s = np.array([1e10, 1e12, 1e150])[:, None] / step
+    t = np.geomspace(0.1, 1e100, 50)
+    g = flow.shrinkage(s, t)
+    nu = (friction - 1) / 2
+    u = np.sqrt(step * s * s / 4 - s) * t
+    half = np.exp(-t / np.sqrt(step)) / np.sqrt(2 * np.pi * u)
+    np.testing.assert_allclose(g, gamma(nu + 1) * (2 / u) ** nu * half, rtol=1e-7, atol=1e-300)
+    np.testing.assert_allclose(flow.gain(s, t), (1 - g) / s, rtol=1e-14)
+    with pytest.raises(ValueError, match=r"step·s² does not overflow"):
+        flow.gain(1e160 / step, 1.0)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 7, 20])

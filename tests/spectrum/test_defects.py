@@ -216,3 +216,40 @@ def test_a_spline_basis_with_empty_columns_is_fitted_as_least_squares():
         for solver in ("auto", "svd", "gram"):
             drawn = st.path(X, y, "ridge", [stop], penalty_matrix=st.Differences(2), solver=solver)
             np.testing.assert_allclose(drawn.predict(X)[0], right, rtol=0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Columns are so dependent")  # moments know no better
+@pytest.mark.parametrize("kind", ["dense", "sparse", "operator", "chunks"])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_directions_without_a_penalty_may_fit_every_row(rng, kind, size):
+    """What was left of X is rounding: it was called too large, or no linear operator."""
+    for n in (2, 3):
+        X = size * rng.standard_normal((n, 23)) + 5
+        y = rng.standard_normal(n)
+        given = {"sparse": sparse.csr_array, "operator": aslinearoperator}.get(kind, np.array)(X)
+        options = {"solver": "krylov"} if kind == "sparse" else {}
+        data = (st.Chunks.of(X, y), None) if kind == "chunks" else (given, y)
+        intercept = n == 3
+        spectrum = st.decompose(
+            *data, fit_intercept=intercept, penalty_matrix=st.Differences(2), **options
+        )
+        drawn = st.path(spectrum, "ridge", [1e-3, 1.0])
+        np.testing.assert_allclose(drawn.predict(X), [y, y], rtol=0, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:Columns are so dependent")  # moments know no better
+@pytest.mark.parametrize("method", ["ridge", "nesterov"])
+@pytest.mark.parametrize("kind", ["dense", "svd", "wide", "sparse", "tensor", "operator", "chunks"])
+def test_what_directions_without_a_penalty_leave_of_equal_columns_is_not_fitted(rng, kind, method):
+    """A direction of rounding had the largest eigenvalue, and a step that was its reciprocal."""
+    n, p = (4, 6) if kind == "wide" else (30, 2)
+    x, y = rng.standard_normal(n) + 100, rng.standard_normal(n)
+    X = np.tile(x[:, None] * np.pi, (1, p))
+    kinds = {"sparse": sparse.csr_array, "tensor": torch.tensor, "operator": aslinearoperator}
+    data = (st.Chunks.of(X, y), None) if kind == "chunks" else (kinds.get(kind, np.array)(X), y)
+    solver = "svd" if kind == "svd" else "auto"
+    spectrum = st.decompose(*data, penalty_matrix=st.Differences(1), solver=solver)
+    assert spectrum.rank == 0
+    slope = np.polyfit(x - x.mean(), y, 1)[0] / (p * np.pi)
+    drawn = st.path(spectrum, method, [0, 5, np.inf] if kind != "operator" else [0, 5])
+    np.testing.assert_allclose(np.asarray(drawn.coef), slope, rtol=1e-8)

@@ -1,6 +1,7 @@
 """Torch tensors give what arrays give, on their own device and in their own precision."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -122,3 +123,16 @@ def test_a_response_in_double_precision_is_centred_first(device):
     coef = st.StoppedRegressor(stop=np.inf).fit(X, y + 1.7e9).coef_
     assert coef.dtype == torch.float32
     np.testing.assert_allclose(coef.cpu().numpy(), [1, 2, 3, 4], rtol=1e-4)
+
+
+def test_a_stop_for_each_target_of_conjugate_gradients_causes_no_warning_of_torch(device, rng):
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal((12, 2))
+    model = st.StoppedRegressorCV("conjugate-gradient", cv=2, per_target=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.set_warn_always(True)  # it warns once in a process otherwise
+        try:
+            model.fit(torch.tensor(X, device=device), torch.tensor(y, device=device))
+        finally:
+            torch.set_warn_always(False)
+    assert model.stop_.shape == (2,)

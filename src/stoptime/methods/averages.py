@@ -215,7 +215,7 @@ class VanishingDecay(Wrapped):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_number("decay", self.decay)
-        if not isinstance(self.method, Recurrence):
+        if not isinstance(self.method, Recurrence) or isinstance(self.method, OptimalIteration):
             raise TypeError(
                 f"VanishingDecay needs an iteration without decay, such as Nesterov(); got "
                 f"{self.method!r}."
@@ -234,10 +234,6 @@ class VanishingDecay(Wrapped):
         """Return iteration k of the loop with its decay."""
         update: Update = self.method.update(k)  # type: ignore[attr-defined]
         return update._replace(pull=self.pull(k))
-
-    def limits(self, s: Array) -> tuple[Array, Array]:
-        """Return g and φ at the end, where the decay has vanished."""
-        return self.method.limits(s)
 
 
 @dataclass(frozen=True)

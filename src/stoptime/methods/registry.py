@@ -121,7 +121,7 @@ def as_content(value: Any) -> Any:
     else:
         known = SCHEDULES.get(type(value).__name__) is type(value)
         kind = {"schedule": type(value).__name__}
-        advice = "it is a function. Take Listed(schedule.values), which has the same steps"
+        advice = "take Listed(schedule.values), which has the same steps"
     if not known:
         raise ValueError(f"{value} cannot be saved: {advice}.")
     given = [one.name for one in fields(cast("Any", value)) if one.init]

@@ -244,10 +244,12 @@ class OneCycle(Schedule):
 
 @dataclass(frozen=True)
 class Listed(Schedule):
-    """Given values, of which the last one stays.
+    """Given values, of which the last one stays; a function in place of a step becomes its values.
 
     >>> Listed((0.3, 0.2, 0.1))(7)
     0.1
+    >>> Listed.of(lambda k: 0.5 / k, total=100)(2)
+    0.25
     """
 
     given: tuple[float, ...]
@@ -261,6 +263,11 @@ class Listed(Schedule):
         object.__setattr__(self, "total", len(self.given))
         super().__post_init__()
 
+    @classmethod
+    def of(cls, function: Callable[[int], float], total: int = LONGEST_SEARCH) -> Listed:
+        """Return the values of a function at the iterations k = 1, 2, ..., ``total``."""
+        return cls(tuple(function(k) for k in range(1, whole_number("total", total, least=1) + 1)))
+
     def _formula(self, k: Array) -> Array:
         return np.append(self.given, self.given[-1:])[: len(k)]
 
@@ -271,27 +278,6 @@ class Listed(Schedule):
         few = [f"{value:.4g}" for value in self.given]
         shown = few if len(few) <= 6 else [*few[:3], "...", *few[-2:]]
         return f"Listed(({', '.join(shown)}), {self.total} values)"
-
-
-@dataclass(frozen=True)
-class Computed(Schedule):
-    """A function of the iteration k = 1, 2, ..., which is called for ``total`` of them.
-
-    A function in place of a step becomes this schedule. It cannot be written to a model file.
-
-    >>> Computed(lambda k: 0.5 / k, total=100)(2)
-    0.25
-    """
-
-    function: Callable[[int], float]
-    total: int = LONGEST_SEARCH
-
-    def _formula(self, k: Array) -> Array:
-        values = [self.function(int(one)) for one in k[:-1]]
-        return np.array([*values, values[-1]])
-
-    def __mul__(self, factor: float) -> Schedule:
-        return Listed(self.values[:-1]) * factor
 
 
 def _half_wave(x: Array) -> Array:
@@ -306,7 +292,7 @@ def scheduled(check: Callable[[str, object], float]) -> Callable[[str, object], 
     def checked(name: str, value: object) -> float | Schedule:
         if not callable(value):
             return check(name, value)
-        schedule = value if isinstance(value, Schedule) else Computed(value)
+        schedule = value if isinstance(value, Schedule) else Listed.of(value)
         # a step may be zero for a while; the check of a single step refuses zero
         check(name, schedule.largest)
         return schedule
@@ -328,4 +314,4 @@ SCHEDULES: dict[str, type[Schedule]] = {
     cls.__name__: cls for cls in (Constant, StepDecay, Linear, Polynomial, Cosine, OneCycle, Listed)
 }
 """The schedules that can be written to a file, by their names."""
-__all__ = ["Computed", "Schedule", *SCHEDULES]  # noqa: PLE0604 - the documented names
+__all__ = ["Schedule", *SCHEDULES]  # noqa: PLE0604 - the documented names

@@ -22,7 +22,7 @@ Cases = list[tuple[NDArray[np.bool_], Callable[..., Array]]]
 def piecewise(cases: Cases, *arguments: Array) -> Array:
     """Apply to every entry the formula of the case whose mask holds there, and no other formula."""
     arrays = np.broadcast_arrays(*arguments)
-    out = np.empty(arrays[0].shape)
+    out = np.full(arrays[0].shape, np.nan)
     for mask, formula in cases:
         here = np.broadcast_to(mask, out.shape)
         if here.all():

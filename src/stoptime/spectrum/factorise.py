@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -112,46 +112,35 @@ def assembled(
     )
 
 
-class Tall(NamedTuple):
-    """Moments about the means, or about zero, without the rounding of constant columns."""
-
-    moments: Statistics
-    powers: Floats
-
-    @classmethod
-    def of(cls, moments: Statistics, fit_intercept: bool) -> Tall:
-        """Return moments that can be diagonalised, after a check of their scale."""
-        m = moments if fit_intercept else moments.about_zero()
-        powers = np.asarray(on_host(diagonal(m.gram)))
-        mean = on_host(m.feature_mean)
-        check_scale("X", powers, mean)
-        check_scale("y", on_host(m.target_power), on_host(m.target_mean))
-        # only rounding errors are left of a constant column: zeros keep it out of every direction
-        flat = is_constant(powers, mean)
-        if flat.any():
-            kept = like(m.gram, (~flat).astype(np.float64))
-            gram = m.gram * kept * kept[:, None]
-            m = replace(m, gram=gram, cross=m.cross * kept[:, None])
-        return cls(m, np.where(flat, 0, powers))
-
-    def eigenpairs(self) -> tuple[Floats, Any]:
-        """Return eigenvalues, ascending, and eigenvectors."""
-        gram = self.moments.gram
-        # eigh keeps the digits of small columns only if the largest columns come first
-        if self.powers.max() <= 100 * self.powers.min():
-            return _eigh(gram)
-        order = np.argsort(-self.powers, kind="stable")
-        index = like(gram, order)
-        s, vectors = _eigh(gram[index][:, index])
-        return s, vectors[like(gram, np.argsort(order))]
+def _diagonalised(
+    moments: Statistics, fit_intercept: bool
+) -> tuple[Statistics, Floats, Floats, Any]:
+    """Return moments about the means or about zero, mean squares of columns, and eigenpairs."""
+    m = moments if fit_intercept else moments.about_zero()
+    powers = np.asarray(on_host(diagonal(m.gram)))
+    mean = on_host(m.feature_mean)
+    check_scale("X", powers, mean)
+    check_scale("y", on_host(m.target_power), on_host(m.target_mean))
+    # only rounding errors are left of a constant column: zeros keep it out of every direction
+    flat = is_constant(powers, mean)
+    if flat.any():
+        kept = like(m.gram, (~flat).astype(np.float64))
+        gram = m.gram * kept * kept[:, None]
+        m = replace(m, gram=gram, cross=m.cross * kept[:, None])
+        powers = np.where(flat, 0, powers)
+    # eigh keeps the digits of small columns only if the largest columns come first
+    if powers.max() <= 100 * powers.min():
+        return m, powers, *_eigh(m.gram)
+    order = np.argsort(-powers, kind="stable")
+    index = like(m.gram, order)
+    s, vectors = _eigh(m.gram[index][:, index])
+    return m, powers, s, vectors[like(m.gram, np.argsort(order))]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is found by the checks
 def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Spectrum:
     """Diagonalise XᵀX; the X of the solver "kernel" are features of landmarks."""
-    tall = Tall.of(moments, sample.fit_intercept)
-    m = tall.moments
-    s, vectors = tall.eigenpairs()
+    m, powers, s, vectors = _diagonalised(moments, sample.fit_intercept)
     if solver == "kernel":
         # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
         first = _rank_cut(s, sample.rounding)
@@ -159,7 +148,7 @@ def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Sp
         first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
     response = on_host(vectors.T @ m.cross)
     known = solver == "kernel"
-    accuracy = EXACT if known else _of_products(sample, s, first, response, tall.powers)
+    accuracy = EXACT if known else _of_products(sample, s, first, response, powers)
     factors = s[first:], vectors[:, first:], response[first:]
     means = m.feature_mean, m.target_mean
     return assembled(sample, factors, means, on_host(m.target_power), solver, accuracy)
@@ -174,9 +163,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     """
     if moments.weight == 0:
         raise ValueError("There is no row of positive weight to fit.")
-    m, powers = Tall.of(moments, data.fit_intercept)
-    tall = Tall(m, powers)
-    s, vectors = tall.eigenpairs()
+    m, powers, s, vectors = _diagonalised(moments, data.fit_intercept)
     response = vectors.T @ m.cross
     scales = _combined(m.gram, s, vectors)
     if lengths is not None:
@@ -188,7 +175,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     small = unresolved(powers, rounding)
     # rounding alone explains the response of a direction that X annihilates
     power = on_host(m.target_power)
-    mixed = np.linalg.norm((scales / s)[kept, None] * response[kept], axis=0)
+    mixed = np.linalg.norm((scales[kept] / s[kept])[:, None] * response[kept], axis=0)
     doubt = SAFETY * EPS * scales[~kept, None] * (np.sqrt(power) + mixed)
     lost = np.where(np.abs(response[~kept]) > doubt, response[~kept], 0)
     accuracy = Rounding(
@@ -223,11 +210,8 @@ def by_rows(sample: Sample) -> Spectrum:
 def _products_of_rows(sample: Sample) -> tuple[Any, Any, tuple[Any, Any], Floats]:
     """Return centred rows, their products, means, and mean squares of columns."""
     means = sample.means
-    squares = np.asarray(on_host(sample.X.mean_squares(sample.shares, 0.0)))
-    mean_squares = on_host(means[0]) ** 2
-    powers = squares - mean_squares
-    sample.check_features(np.maximum(powers, 0) if np.isfinite(powers).all() else powers, means[0])
-    if np.any(mean_squares > NEAR**2 * powers):
+    powers = column_powers(sample)
+    if np.any(on_host(means[0]) ** 2 > NEAR**2 * powers):
         # centring in products would lose the digits of columns whose means are large
         rows, means, powers = centred(sample)
         return rows, rows @ rows.T, means, powers
@@ -253,7 +237,7 @@ def by_svd(sample: Sample) -> Spectrum:
         # block by block, without a second array of the size of X
         for block in slices(p, 4 * BLOCK_NUMBERS // n):
             vectors[block] = vectors[block] @ right.T
-    first = _rank_cut(lengths, sample.rounding)
+    first = _rank_cut(lengths, sample.rounding, sample.X.floor)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
     hidden = float(powers[unresolved(powers, sample.rounding)].max(initial=0))
@@ -290,6 +274,14 @@ def centred(sample: Sample) -> tuple[Any, tuple[Any, Any], Floats]:
     return rows, means, np.where(flat, 0, powers)
 
 
+def column_powers(sample: Sample) -> Floats:
+    """Return the mean squares of the centred columns, zero if they are constant."""
+    mean = sample.means[0]
+    powers = np.asarray(on_host(sample.X.mean_squares(sample.shares, mean)))
+    sample.check_features(powers, mean)
+    return np.where(is_constant(powers, on_host(mean)), 0, powers)
+
+
 def _squares(rows: Any) -> Floats:
     """Return the sum of squares of every column, a block of rows at a time."""
     blocks = slices(rows.shape[0], BLOCK_NUMBERS // rows.shape[1])
@@ -305,7 +297,8 @@ def _of_products(
     dropped = 0.0
     if first:
         # dropping directions is harmless if X maps them to rounding errors
-        real = np.sqrt(np.maximum(s[:first], 0)) > sample.rounding * np.sqrt(s[-1])
+        cut = max(sample.rounding * np.sqrt(s[-1]), sample.X.floor)
+        real = np.sqrt(np.maximum(s[:first], 0)) > cut
         share = _share(np.where(real[:, None], response[:first], 0), response)
         # a share is never known better than to rounding, even if the computed one is zero
         dropped = max(share, EPS) if real.any() else 0.0
@@ -349,7 +342,8 @@ def _resolve(sample: Sample, s: Floats, vectors: Any, gram_of: Callable[[Any], A
     The eigenvalues ``s`` of the product, ascending, and the vectors are overwritten; ``gram_of``
     returns the products of the images of vectors under X.
     """
-    first = _rank_cut(s, sample.rounding)
+    floor = sample.X.floor**2
+    first = _rank_cut(s, sample.rounding, floor)
     if not 0 < first < len(s):
         return first
     # a product holds squares of lengths, of which the small ones are less than rounding errors of
@@ -359,7 +353,7 @@ def _resolve(sample: Sample, s: Floats, vectors: Any, gram_of: Callable[[Any], A
     s[:first] = np.clip(lost, 0, s[first])
     # rounding has mixed them with the directions that were kept, most with the shortest
     mixed = SAFETY * EPS * np.sqrt(max(sample.X.shape) / s[first] * s[-1])
-    return _rank_cut(s, max(sample.rounding, mixed) ** 2)
+    return _rank_cut(s, max(sample.rounding, mixed) ** 2, floor)
 
 
 def _image_gram(sample: Sample, mean: Any, vectors: Any) -> Any:
@@ -379,9 +373,13 @@ def _image_gram_of(matrix: Any, vectors: Any) -> Any:
     return (gram + gram.T) / 2
 
 
-def _rank_cut(ascending: Floats, rounding: float) -> int:
-    """Return how many of the smallest values are no more than rounding errors of the largest."""
-    return int(np.searchsorted(ascending, rounding * ascending[-1], side="right"))
+def _rank_cut(ascending: Floats, rounding: float, floor: float = 0.0) -> int:
+    """Return how many of the smallest values are no more than rounding errors of the largest.
+
+    Nor are those up to the ``floor``, where X is what rounding has left of other numbers.
+    """
+    cut = max(rounding * ascending[-1], floor)
+    return int(np.searchsorted(ascending, cut, side="right"))
 
 
 @contextmanager

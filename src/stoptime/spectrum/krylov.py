@@ -9,7 +9,6 @@ and :math:`z = \|X^Ty/n\|Q^Te_1`. Every target has its own space.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal, norm
+from scipy.linalg import block_diag, eigh_tridiagonal, norm
 
 from stoptime.methods.base import Filter, Method, as_filter
-from stoptime.spectrum.accuracy import Krylov, ReachError, Space, check_scale, largest_gain
+from stoptime.spectrum.accuracy import SAFETY, Krylov, ReachError, Space, check_scale, largest_gain
 from stoptime.spectrum.base import Density, OnDemand, Spectrum
 from stoptime.spectrum.data import (
     WITHOUT_ROWS,
@@ -36,7 +35,7 @@ from stoptime.spectrum.row_data import RowData, SampleData, Splits
 from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, TINY, Array, Floats
 from stoptime.support.checks import is_whole, positive_number, whole_number
-from stoptime.support.progress import Ticker, progress_shown
+from stoptime.support.progress import Tick, progress_bar, progress_shown
 
 SMALL = 1000  # rows or columns up to which all eigenvalues take no more than about a second
 LARGEST = 5000  # rows or columns up to which all eigenvalues are computed if they are needed
@@ -332,9 +331,10 @@ class KrylovData(SampleData):
     @property
     def floor(self) -> float:
         """Largest length of the image of a unit vector that may be rounding of the means."""
-        if self.least is not None:
-            return self.least
-        return 8 * EPS * float(np.linalg.norm(self.sample.means[0]))
+        least = self.least
+        if least is None:
+            least = SAFETY * EPS * float(np.linalg.norm(self.sample.means[0]))
+        return max(least, self.sample.X.floor)
 
     @cached_property
     def _probed(self) -> dict[Any, Density]:
@@ -382,9 +382,9 @@ class KrylovData(SampleData):
         """Grow until the paths have converged at all goals, and return the Ritz values."""
         require_every_eigenvalue(method for method, _ in want.goals)
         # a bar ends its line also if the goals are not reached
-        with progress_shown(self.options.verbose), closing(Ticker("Krylov space")) as ticker:
+        with progress_shown(self.options.verbose), progress_bar("Krylov space") as tick:
             for number in range(len(self._runs)):
-                self._grow(number, want.goals, ticker)
+                self._grow(number, want.goals, tick)
         spectrum = self._assembled(want.goals)
         probes = max(self.options.probes, 10 if want.trace else 0)
         if not probes:
@@ -398,14 +398,15 @@ class KrylovData(SampleData):
             self._probed[want.goals, probes] = found
         return replace(spectrum, density=found)
 
-    def _grow(self, number: int, goals: tuple[Goal, ...], ticker: Ticker) -> None:
+    def _grow(self, number: int, goals: tuple[Goal, ...], tick: Tick) -> None:
         """Grow the space of one target until its goals are reached."""
         run = self._runs[number]
         if not run.size and not run.exhausted:
             run.step()
         while not run.exhausted:
             error = _error_at(self._account([run]), goals)
-            ticker(f"{sum(one.size for one in self._runs)} vectors, relative error {error:.1g}")
+            size = sum(one.size for one in self._runs)
+            tick(text=f"{size} vectors, relative error {error:.1g}")
             if error <= self.options.tol:
                 return
             # k iterations are exact in a space of dimension k, so never grow past that unchecked
@@ -444,12 +445,8 @@ class KrylovData(SampleData):
         kept = [one.values > cut for one in spaces]
         values = np.concatenate([one.values[own] for one, own in zip(spaces, kept, strict=True)])
         order = np.argsort(values, kind="stable")
-        response = np.zeros((len(values), len(spaces)))
-        first = 0
-        for target, (one, own) in enumerate(zip(spaces, kept, strict=True)):
-            last = first + int(np.count_nonzero(own))
-            response[first:last, target] = one.response[own]
-            first = last
+        columns = [one.response[own, None] for one, own in zip(spaces, kept, strict=True)]
+        response = block_diag(*columns)
         bases = tuple(run.basis.blocks() for run in self._runs)
         rotations = tuple(one.rotation[:, own] for one, own in zip(spaces, kept, strict=True))
         basis = KrylovVectors(bases, rotations, order, self.sample.shape[1])

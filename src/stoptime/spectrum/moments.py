@@ -192,7 +192,7 @@ class Statistics:
             raise ValueError(f"{part} cannot be a part of {self}: its variance is larger.")
         return replace(
             left,
-            gram=_with_diagonal(left.gram, nonnegative(rest)),
+            gram=as_products(left.gram),
             target_power=nonnegative(left.target_power),
             names=self.names,
         )
@@ -264,13 +264,12 @@ def moments(X: Rows, y: Any, weights: Any = None, *, single_target: bool = False
     mean = others[0]
     gram -= mean[:, None] * mean
     # rounding may leave the variance of a constant column just below zero
-    gram = _with_diagonal(gram, nonnegative(diagonal(gram)))
     return Statistics(
         total,
         n_rows,
         xp.concat([shift, target_shift]),
         xp.concat([mean, target_total]),
-        gram,
+        as_products(gram),
         others[1:].T - mean[:, None] * target_total,
         nonnegative(power - target_total**2),
         single_target,
@@ -337,11 +336,11 @@ def nonnegative(values: Any) -> Any:
     return values * (values > 0)
 
 
-def _with_diagonal(matrix: Any, values: Any) -> Any:
-    """Return the matrix, which is overwritten, with another diagonal."""
-    places = array_namespace(values).arange(len(values))
-    matrix[places, places] = values
-    return matrix
+def as_products(gram: Any) -> Any:
+    """Return products of columns, overwritten, without the negative squares of rounding."""
+    places = array_namespace(gram).arange(len(gram))
+    gram[places, places] = nonnegative(diagonal(gram))
+    return gram
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:

@@ -22,10 +22,11 @@ from scipy import linalg
 from stoptime.spectrum.accuracy import SAFETY, is_constant
 from stoptime.spectrum.base import Geometry, OnDemand, Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestSet, Want
+from stoptime.spectrum.factorise import column_powers
 from stoptime.spectrum.krylov import KrylovData
-from stoptime.spectrum.moments import Statistics, nonnegative
+from stoptime.spectrum.moments import Statistics, as_products, nonnegative
 from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_form
-from stoptime.spectrum.row_data import RowData, column_powers
+from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.rows import Rows, Sample
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.arrays import (
@@ -100,9 +101,7 @@ class Penalised(Data):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
             floor = data.floor and data.floor * _size(form.inverse)
             return replace(data, sample=sample, least=floor), restored
-        inverse = form.inverse
-        plain = isinstance(data, RowData) and not form.null.shape[1]
-        if isinstance(inverse, Scaling) and plain:
+        if isinstance(form.inverse, Scaling) and not form.null.shape[1]:
 
             def ready() -> Statistics | None:
                 known = data.known_moments
@@ -183,8 +182,11 @@ class _Mapped(OnDemand):
 class _StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
 
-    def __init__(self, rows: Rows, back: _Restoration, images: Any, weighted: Any) -> None:
+    def __init__(
+        self, rows: Rows, back: _Restoration, images: Any, weighted: Any, floor: float
+    ) -> None:
         self.rows = rows
+        self.floor = floor
         self.back = back
         self.images = images
         self.weighted = weighted
@@ -218,7 +220,7 @@ class _StandardRows(Rows):
         return inverse.of_rows(found[None])[0] if found.ndim == 1 else inverse.of_rows(found.T).T
 
     def owned(self) -> _StandardRows:
-        return _StandardRows(self.rows.owned(), self.back, self.images, self.weighted)
+        return _StandardRows(self.rows.owned(), self.back, self.images, self.weighted, self.floor)
 
     def described(self, column: int) -> str:
         return f"direction {column} of the standard form of penalty_matrix"
@@ -244,15 +246,22 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
     y = as_float64(sample.y)
     free = like(y, form.null)
     images = y[:, :0]
+    floor = 0.0
     mix = like(y, np.empty((0, form.inverse.width)))
     if free.shape[1]:
         # lengths of images are compared with the largest that the directions could have
         if not X.can_be_read:
-            largest = np.full(free.shape[1], _size(weighted_images, X.shape[1]))
+            size = _size(weighted_images, X.shape[1])
+            largest = np.full(free.shape[1], size)
+            size = float(np.hypot(size, np.linalg.norm(means[0])))
+            combined = 0.0
         else:
             squares = np.asarray(on_host(X.mean_squares(sample.shares, 0.0)))
             sample.check_features(squares, means[0])
-            largest = np.abs(form.null).T @ np.sqrt(squares)
+            lengths = np.sqrt(squares)[:, None]
+            largest = np.abs(form.null).T @ lengths[:, 0]
+            size = float(np.linalg.norm(lengths))
+            combined = _size(lambda signs: lengths * (form.inverse @ signs), form.inverse.width)
         rounding = max(sample.rounding, SAFETY * form.doubt)
         count = int(np.count_nonzero(on_host(sample.shares)))
         mean = on_host(means[0])
@@ -263,8 +272,12 @@ def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, 
     if free.shape[1]:
         mix = _mixed(form, X.times_t(weighted).T, weighted.T @ images)
         y = y - images @ response
+        # where directions that are not penalised fit every row, X̃ is what cancellation has left:
+        # rounding errors of XB, and those of the images of F, which have unit length, times G
+        lost = max(float(size * np.linalg.norm(on_host(free))), 1.0)
+        floor = SAFETY * EPS * (combined + lost * float(np.linalg.norm(on_host(mix))))
     back = _Restoration(form, free, mix, response, means)
-    return replace(sample, X=_StandardRows(X, back, images, weighted), y=y), back
+    return replace(sample, X=_StandardRows(X, back, images, weighted, floor), y=y), back
 
 
 def _mixed(form: StandardForm, seen: Any, overlap: Any) -> Any:
@@ -349,7 +362,7 @@ def _mapped_moments(m: Statistics, back: _Restoration) -> Statistics:
         m,
         origin=zeros,
         offset=zeros,
-        gram=(gram + gram.T) / 2,
+        gram=as_products((gram + gram.T) / 2),
         cross=back.of_rows((m.cross - seen @ back.response).T).T,
         target_power=nonnegative(m.target_power - (back.response**2).sum(axis=0)),
         names=None,

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
-from stoptime.spectrum.accuracy import ReachError, is_constant, unresolved
+from stoptime.spectrum.accuracy import ReachError, unresolved
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Fold, RowsToTest, Want
-from stoptime.spectrum.factorise import by_features, by_rows, by_svd, centred
+from stoptime.spectrum.factorise import by_features, by_rows, by_svd, column_powers
 from stoptime.spectrum.moments import Statistics, diagonal, moments
 from stoptime.spectrum.rows import Sample
 from stoptime.spectrum.source import NO_FOLDS
@@ -176,17 +176,9 @@ def _lost_in_words(sample: Sample, most: float) -> str:
     )
 
 
-def column_powers(sample: Sample) -> Floats:
-    """Return the mean squares of the centred columns, zero if they are constant."""
-    mean = sample.means[0]
-    powers = np.asarray(on_host(sample.X.mean_squares(sample.shares, mean)))
-    sample.check_features(powers, mean)
-    return np.where(is_constant(powers, on_host(mean)), 0, powers)
-
-
 def lost_columns(sample: Sample, residuals: Floats) -> tuple[NDArray[np.intp], Floats]:
     """Return the columns too small to be resolved, and what each explains of some residuals."""
-    lost = np.flatnonzero(unresolved(centred(sample)[2], sample.rounding))
+    lost = np.flatnonzero(unresolved(column_powers(sample), sample.rounding))
     weights = np.asarray(on_host(sample.shares), np.float64)
     index = like(sample.y, lost)
     parts = [on_host(sample.X.read(block)[:, index]) for block in sample.X.blocks()]

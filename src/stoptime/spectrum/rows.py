@@ -46,6 +46,7 @@ class Rows(ABC):
     precision: Any = np.dtype(np.float64)  # the type that results are rounded to
     can_be_read: bool = True  # whether this is more than products
     products: int = 0  # with X and Xᵀ so far, column by column, where they are all that is used
+    floor: float = 0.0  # images of unit vectors that are no longer than this are rounding
 
     @abstractmethod
     def read(self, index: Index) -> Any:
@@ -71,7 +72,7 @@ class Rows(ABC):
 
     def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
         """Return some centred rows times vectors."""
-        return (self.read(index) - mean) @ vectors
+        return (self.matrix(index) - mean) @ vectors  # converted where the mean is subtracted
 
     @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found in the result
     def mean_squares(self, shares: Any, mean: Any) -> Any:
@@ -138,10 +139,6 @@ class ArrayRows(Rows):
     def matrix(self, index: Index = slice(None)) -> Any:
         """Return some rows of the array itself."""
         return self.X[index if isinstance(index, slice) else like(self.X, index)]
-
-    def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
-        """Return some centred rows times vectors."""
-        return (self.matrix(index) - mean) @ vectors  # converted where the mean is subtracted
 
     def times(self, vectors: Any) -> Any:
         """Return X times vectors, converting single precision a block at a time."""
@@ -315,6 +312,7 @@ class SomeRows(Rows):
         self.shape = len(chosen), rows.shape[1]
         self.precision = rows.precision
         self.names = rows.names
+        self.floor = rows.floor
 
     @property
     def can_be_copied(self) -> bool:

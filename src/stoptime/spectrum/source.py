@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from sklearn.model_selection import check_cv
 
 from stoptime.spectrum.moments import Statistics
 from stoptime.support.checks import is_whole, row_numbers
-from stoptime.support.progress import Ticker
+from stoptime.support.progress import progress_bar
 
 NEVER = -1  # the fold of rows that are never tested on
 
@@ -106,7 +105,7 @@ class Source(ABC):
         """Return the statistics, or other sums, of every fold, or of all rows, in one pass."""
         merged: dict[int, Any] = {}
         start = 0
-        with closing(Ticker("statistics", total=self.n_rows, unit=" rows")) as ticker:
+        with progress_bar("statistics", total=self.n_rows, unit=" rows") as tick:
             for number, block in enumerate(self.blocks()):
                 if block.y is None:
                     raise ValueError("Chunks have no response: give y when you create them.")
@@ -122,7 +121,7 @@ class Source(ABC):
                 )
                 merged = merged_sums([merged, part])
                 start = rows.stop
-                ticker(count=len(X))
+                tick(len(X))
         if self.n_rows is not None and start != self.n_rows:
             raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
         return merged

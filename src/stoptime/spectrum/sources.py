@@ -134,14 +134,7 @@ class Chunks(Source):
         rows : int, optional
             Most rows in a block; by default 64 MB. Memory holds one block and one row group.
         """
-        files = _files(path, "*.parquet")
-        table = _arrow("pyarrow.dataset").dataset(list(map(str, files)), format="parquet")
-        roles = _Roles.of(target, weight, features, table.schema.names, files[0].name)
-        for file, fragment in zip(files, table.get_fragments(), strict=True):
-            schema = fragment.physical_schema
-            _Roles.of(target, weight, roles.features, schema.names, file.name)
-            _check_types(file.name, schema, roles, table.schema)
-        return cls._of_table(table, roles, rows, table.count_rows())
+        return cls._of_files("parquet", path, rows, target, weight, features)
 
     @classmethod
     def csv(
@@ -154,20 +147,27 @@ class Chunks(Source):
         rows: int | None = None,
     ) -> Chunks:
         """Read CSV files with a header; parameters as for :meth:`parquet`."""
-        sets = _arrow("pyarrow.dataset")
-        files = _files(path, "*.csv")
-        names = sets.dataset(str(files[0]), format="csv").schema.names
-        roles = _Roles.of(target, weight, features, names, files[0].name)
-        # numbers are numbers from the first row on, whatever the first rows look like
-        types = dict.fromkeys(roles.used, _arrow("pyarrow").float64())
-        convert = _arrow("pyarrow.csv").ConvertOptions(column_types=types)
-        form = sets.CsvFileFormat(convert_options=convert)
-        table = sets.dataset(list(map(str, files)), format=form)
-        return cls._of_table(table, roles, rows, None)
+        return cls._of_files("csv", path, rows, target, weight, features)
 
     @classmethod
-    def _of_table(cls, table: Any, roles: _Roles, rows: int | None, n_rows: int | None) -> Chunks:
-        """Return the blocks of a dataset of Arrow."""
+    def _of_files(
+        cls, form: str, path: Paths, rows: int | None, target: Any, weight: Any, features: Any
+    ) -> Chunks:
+        """Return the blocks of files of one format, after a check of the columns of each."""
+        sets = _arrow("pyarrow.dataset")
+        files = _files(path, f"*.{form}")
+        names = sets.dataset(str(files[0]), format=form).schema.names
+        roles = _Roles.of(target, weight, features, names)
+        reader: Any = form
+        if form == "csv":
+            # numbers are numbers from the first row on, whatever the first rows look like
+            types = dict.fromkeys(roles.used, _arrow("pyarrow").float64())
+            convert = _arrow("pyarrow.csv").ConvertOptions(column_types=types)
+            reader = sets.CsvFileFormat(convert_options=convert)
+        table = sets.dataset(list(map(str, files)), format=reader)
+        for file, fragment in zip(files, table.get_fragments(), strict=True):
+            roles.check(file.name, fragment.physical_schema, table.schema)
+        n_rows = table.count_rows() if form == "parquet" else None
         height = _rows_per_block(rows, len(roles.used))
         # more read ahead would hold more blocks in memory
         options = {"batch_size": height, "batch_readahead": 1, "fragment_readahead": 1}
@@ -217,10 +217,8 @@ class _Roles(NamedTuple):
     one: bool
 
     @classmethod
-    def of(
-        cls, target: Any, weight: str | None, features: Any, names: Sequence[str], file: str
-    ) -> _Roles:
-        """Return the roles, by default with all other columns as features; refuse missing ones."""
+    def of(cls, target: Any, weight: str | None, features: Any, names: Sequence[str]) -> _Roles:
+        """Return the roles, by default with all other columns as features."""
         one = isinstance(target, str)
         targets = (target,) if one else tuple(target or ())
         weights = () if weight is None else (weight,)
@@ -228,9 +226,6 @@ class _Roles(NamedTuple):
         others = [name for name in names if not name.startswith("__index_level_")]
         others = [name for name in others if name not in {*targets, *weights}]
         roles = cls(tuple(features or others), targets, weights, one)
-        if missing := [name for name in roles.used if name not in names]:
-            known = ", ".join(map(repr, names[:8])) + (" ..." if len(names) > 8 else "")
-            raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}.")
         if len(set(roles.used)) != len(roles.used) or not roles.features:
             raise ValueError("target, weight and at least one feature must be different columns.")
         check_size(len(roles.features))
@@ -240,6 +235,21 @@ class _Roles(NamedTuple):
     def used(self) -> list[str]:
         """Names of all columns to read, features first."""
         return [*self.features, *self.targets, *self.weight]
+
+    def check(self, file: str, schema: Any, first: Any) -> None:
+        """Raise an error for a missing column, or one without numbers or of another type."""
+        if missing := [name for name in self.used if name not in schema.names]:
+            known = ", ".join(map(repr, schema.names[:8]))
+            more = " ..." if len(schema.names) > 8 else ""
+            raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}{more}.")
+        types = _arrow("pyarrow.types")
+        for name in self.used:
+            kind = schema.field(name).type
+            holds = f"Column {name!r} of {file} holds {kind}"
+            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+                raise TypeError(f"{holds}, not numbers: leave it out or encode it.")
+            if kind != first.field(name).type:
+                raise TypeError(f"{holds}, but {first.field(name).type} in the first file.")
 
     def block(self, batch: Any) -> Block:
         """Return the columns of an Arrow batch as arrays; missing values become NaN."""
@@ -268,18 +278,6 @@ def _files(path: Paths, pattern: str) -> list[Path]:
     if not files:
         raise FileNotFoundError(f"No file {pattern} found in {', '.join(map(str, given))}.")
     return files
-
-
-def _check_types(file: str, schema: Any, roles: _Roles, first: Any) -> None:
-    """Raise a TypeError for a column without numbers, or of another type than in the first file."""
-    types = _arrow("pyarrow.types")
-    for name in roles.used:
-        kind = schema.field(name).type
-        holds = f"Column {name!r} of {file} holds {kind}"
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise TypeError(f"{holds}, not numbers: leave it out or encode it.")
-        if kind != first.field(name).type:
-            raise TypeError(f"{holds}, but {first.field(name).type} in the first file.")
 
 
 def _rows_per_block(rows: Any, n_columns: int) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+Tick = Callable[..., None]
 PATIENCE = 2.0  # seconds before a bar is shown
 _SHOWN: ContextVar[bool] = ContextVar("_SHOWN", default=False)
 
@@ -23,36 +24,30 @@ def progress_shown(verbose: object) -> Iterator[None]:
         _SHOWN.reset(token)
 
 
-class Ticker:
-    """A bar of tqdm with its options, moved by hand; silent unless progress is shown."""
+@contextmanager
+def progress_bar(label: str, **options: Any) -> Iterator[Tick]:
+    """Yield a function that moves a bar of tqdm by a count, and writes a text beside it."""
+    if not _SHOWN.get():
+        yield lambda *_, **__: None
+        return
+    # imported here because most work is silent, and a bar starts a thread
+    from tqdm import tqdm  # noqa: PLC0415
 
-    def __init__(self, label: str, **options: Any) -> None:
-        self._bar: Any = None
-        if _SHOWN.get():
-            # imported here because most work is silent, and a bar starts a thread
-            from tqdm import tqdm  # noqa: PLC0415
+    with tqdm(desc=label, delay=PATIENCE, **options) as bar:
 
-            self._bar = tqdm(desc=label, delay=PATIENCE, **options)
+        def tick(count: int = 1, text: str = "") -> None:
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(count)
 
-    def __call__(self, state: str = "", count: int = 1) -> None:
-        """Move the bar, and show the state of the work beside it."""
-        if self._bar is not None:
-            self._bar.set_postfix_str(state, refresh=False)
-            self._bar.update(count)
-
-    def close(self) -> None:
-        """End the bar."""
-        if self._bar is not None:
-            self._bar.close()
+        yield tick
 
 
 def progress(items: Collection[Item], label: str) -> Iterator[Item]:
     """Yield the items, and show how many are done."""
-    tick = Ticker(label, total=len(items))
-    for item in items:
-        yield item
-        tick()
-    tick.close()
+    with progress_bar(label, total=len(items)) as tick:
+        for item in items:
+            yield item
+            tick()
 
 
 @contextmanager
