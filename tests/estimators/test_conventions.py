@@ -1,5 +1,6 @@
 """Habits of scikit-learn's users: searches, alpha, batches, groups, shapes, and mistakes."""
 
+import gc
 import pickle
 
 import numpy as np
@@ -405,3 +406,30 @@ def test_a_model_that_cannot_be_written_is_told_by_the_name_that_was_given(tmp_p
     with pytest.raises(FileNotFoundError) as error:
         st.save(st.StoppedRegressor(stop=1.0).fit(X, y), path)
     assert str(error.value).endswith(f"No such file or directory: {str(path)!r}")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        st.StoppedRegressorCV(),
+        st.StoppedRegressorCV(cv=5),
+        st.StoppedRegressorCV("nesterov", per_target=True),
+        st.StoppedKernelRegressorCV(),
+        st.BandedRegressorCV(np.arange(10) // 4, n_draws=2, n_starts=1),
+    ],
+)
+def test_large_arrays_of_a_search_are_freed_with_it(model):
+    """A reference to itself keeps residuals of all rows until the garbage collector runs."""
+    model.fit(X, y)  # what is imported and kept on first use
+    gc.collect()
+    gc.disable()
+    try:
+        model.fit(X, y)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = {type(one).__name__ for one in gc.garbage if "stoptime" in type(one).__module__}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert left == set()

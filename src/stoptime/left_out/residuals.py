@@ -70,11 +70,16 @@ class LeftOut:
         """The largest eigenvalue, or one if there is none."""
         return float(self.rows.eigenvalues.max(initial=0)) or 1.0
 
-    @cached_property
+    @property
     def pooled(self) -> LeftOut:
         """The same for at most rank + 1 targets, whose mean squares over targets are the same."""
+        return self._of_few_targets or self
+
+    @cached_property
+    def _of_few_targets(self) -> LeftOut | None:
+        # not the same object: a reference to itself would keep its large arrays in memory
         rows = self.rows.with_few_targets()
-        return self if rows is self.rows else LeftOut(rows)
+        return None if rows is self.rows else LeftOut(rows)
 
     @property
     def has_looked(self) -> bool:

@@ -68,12 +68,9 @@ class Penalised(Data):
         data: Any = self.data
         if not isinstance(data, StreamData):
             return np.sqrt(column_powers(data.sample))
-        seen = self._centred(data.moments)
+        seen = _centred(data.moments, data.fit_intercept)
         powers = np.diagonal(seen.gram)
         return np.sqrt(np.where(is_constant(powers, seen.feature_mean), 0, powers))
-
-    def _centred(self, moments: Statistics) -> Statistics:
-        return moments if self.fit_intercept else moments.about_zero()
 
     @property
     def _of(self) -> Data:
@@ -95,17 +92,20 @@ class Penalised(Data):
         data: Any = self.data
         form = self.form
         if isinstance(data, StreamData):
-            return _moments_in_standard_form(self._centred(data.moments), form, data.fit_intercept)
+            centred = _centred(data.moments, data.fit_intercept)
+            return _moments_in_standard_form(centred, form, data.fit_intercept)
         sample, restored = _rows_in_standard_form(data.sample, form)
         if isinstance(data, KrylovData):
             # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
             floor = data.floor and data.floor * _size(form.inverse)
             return replace(data, sample=sample, least=floor), restored
         if isinstance(form.inverse, Scaling) and not form.null.shape[1]:
-
+            # it refers to the data alone: what refers to itself stays in memory
             def ready() -> Statistics | None:
                 known = data.known_moments
-                return None if known is None else _mapped_moments(self._centred(known), restored)
+                if known is None:
+                    return None
+                return _mapped_moments(_centred(known, data.fit_intercept), restored)
 
             return RowData(sample, ready), restored
         return RowData(sample), restored
@@ -224,6 +224,10 @@ class _StandardRows(Rows):
 
     def described(self, column: int) -> str:
         return f"direction {column} of the standard form of penalty_matrix"
+
+
+def _centred(moments: Statistics, fit_intercept: bool) -> Statistics:
+    return moments if fit_intercept else moments.about_zero()
 
 
 def _rows_in_standard_form(sample: Sample, form: StandardForm) -> tuple[Sample, _Restoration]:
