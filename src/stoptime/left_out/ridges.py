@@ -93,8 +93,9 @@ class Ridges:
         imaginary = inverse[:, None, count:]
         weights = like(table, self.weights[:-1].T)
         out = empty(table, shape)
-        # as many filters at a time as take no more room than the result
-        for some in slices(shape[1], shape[1] * shape[2] // max(ridges, 1)):
+        # as many filters at a time as take no more room than the result, or four megabytes
+        height = max(shape[1] * shape[2], 2**19 // max(shape[0], 1)) // max(ridges, 1)
+        for some in slices(shape[1], height):
             x = weights[some, :count]
             y = weights[some, count:]
             # the parts of ω/(1 - h)
