@@ -1,12 +1,13 @@
 """Times of kernels that tune themselves: the default call, and landmarks beside the bare algebra.
 
-    python -m benchmarks.kernel_times                  # the default call at 1000 and 3000 rows
-    python -m benchmarks.kernel_times --landmarks      # 100 000 rows, 2000 landmarks, on the host
-    python -m benchmarks.kernel_times --cuda           # 1 000 000 x 20, 4096 landmarks, on a GPU
+    python -m benchmarks.kernel_times           # on the host, in three minutes; stores the results
+    python -m benchmarks.kernel_times --cuda    # 1 000 000 x 20, 4096 landmarks, on a GPU
 
-Every case is a line of JSON. The bare algebra is 2·2nm² operations, as two products of n x m
-numbers with m x m matrices, and one eigendecomposition of size m, timed in the same run. On the
-host, times are those of one thread on a processor, which other work on the machine hardly changes.
+Every case is a line of JSON. A test compares the table of docs/kernels.md with
+benchmarks/results/kernel_times.json. The bare algebra is 2·2nm² operations, as two products of
+n x m numbers with m x m matrices, and one eigendecomposition of size m, timed in the same run. On
+the host, times are those of one thread on a processor, which other work on the machine hardly
+changes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import stoptime as st
+from benchmarks.harness import environment, save
 
 PENALTIES = np.geomspace(1e-4, 1e2, 13)
 
@@ -75,7 +77,7 @@ def bare(xp: Any, block: Any, count: int, wait: Callable[[], Any] | None = None)
     return seconds(work, wait)[0]
 
 
-def on_the_host(n: int, m: int) -> dict[str, Any]:
+def on_the_host(n: int = 100_000, m: int = 2000) -> dict[str, Any]:
     """Compare a fit by landmarks with the bare algebra, on arrays of NumPy."""
     X, y = problem(n, 20)
     block = np.random.default_rng(1).standard_normal((2048, m))
@@ -157,22 +159,19 @@ def ridge_on_features(model: Any, X: Any, y: Any, wait: Callable[[], Any]) -> di
 
 
 def main() -> None:
-    """Run some of the cases."""
+    """Run the cases of the host, and store them, or those of a GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--landmarks", action="store_true")
     parser.add_argument("--cuda", action="store_true")
-    parser.add_argument("--rows", type=int)
-    parser.add_argument("--count", type=int, help="number of landmarks")
     options = parser.parse_args()
     if options.cuda:
-        for one in on_a_gpu(options.rows or 1_000_000, options.count or 4096):
+        for one in on_a_gpu(1_000_000, 4096):
             print(json.dumps(one), flush=True)
         return
-    if options.landmarks:
-        print(json.dumps(on_the_host(options.rows or 100_000, options.count or 2000)))
-        return
-    for n in [options.rows] if options.rows else [1000, 3000]:
-        print(json.dumps(default_call(n)), flush=True)
+    found = []
+    for case in (lambda: default_call(1000), lambda: default_call(3000), on_the_host):
+        found.append(case())
+        print(json.dumps(found[-1]), flush=True)
+    save({"environment": environment(1), "cases": found}, "kernel_times.json")
 
 
 if __name__ == "__main__":

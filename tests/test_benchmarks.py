@@ -189,3 +189,15 @@ def test_images_are_measured_along_rays():
     found = inverse.compare("deblurring", 16, 0)
     assert {one["rule"] for one in found} == {"discrepancy", "ncp", "l-curve", "path-gcv"}
     assert all(one["ratio"] > 0.99 for one in found)
+
+
+def test_times_of_kernels_on_the_page_are_those_of_the_stored_run():
+    small, large, landmarks = load("kernel_times.json")["cases"]
+    text = (DOCS / "kernels.md").read_text(encoding="utf-8")
+    for n, case in ((1000, small), (3000, large)):
+        row = f"| {n} rows, default call | {case['seconds']:.2g} | "
+        assert row in text
+        assert f"{case['one eigendecomposition']:.2g}" in text.split(row)[1].splitlines()[0]
+    row = f"landmarks, given kernel, all stops and methods | {landmarks['seconds']:.0f} | "
+    assert row in text
+    assert text.split(row)[1].splitlines()[0].endswith(f": {landmarks['bare algebra']:.0f} |")

@@ -133,3 +133,10 @@ def test_models_are_saved_with_their_schedules(tmp_path):
 def test_the_schedules_are_public():
     assert st.schedules is schedules
     assert set(schedules.SCHEDULES) == {type(one).__name__ for one in EVERY}
+
+
+@pytest.mark.parametrize("wrong", ["a", [0.1], None])
+def test_a_function_that_gives_no_number_is_told_its_iteration(wrong):
+    with pytest.raises(ValueError, match="must give a number; at k = 3 it gives") as told:
+        st.GradientDescent(lambda k: 0.1 if k < 3 else wrong)
+    assert len(str(told.value)) < 100

@@ -238,3 +238,8 @@ def test_mistakes_are_told_with_what_to_change(houses, change, options, words):
     options = {"target": "price", **options}
     with pytest.raises(ValueError, match=words):
         st.fit_table(houses.assign(**change), options.pop("target"), **options)
+
+
+def test_a_table_without_rows_is_refused():
+    with pytest.raises(ValueError, match="The table has no rows"):
+        st.fit_table(pd.DataFrame({"a": [1.0], "y": [1.0]}).iloc[:0], "y")

@@ -266,7 +266,14 @@ class Listed(Schedule):
     @classmethod
     def of(cls, function: Callable[[int], float], total: int = LONGEST_SEARCH) -> Listed:
         """Return the values of a function at the iterations k = 1, 2, ..., ``total``."""
-        return cls(tuple(function(k) for k in range(1, whole_number("total", total, least=1) + 1)))
+        values = []
+        for k in range(1, whole_number("total", total, least=1) + 1):
+            value = np.asarray(function(k))
+            # checked one by one, because a message with all values would be of no use
+            if value.ndim or not np.issubdtype(value.dtype, np.number):
+                raise ValueError(f"A schedule must give a number; at k = {k} it gives {value!r}.")
+            values.append(float(value))
+        return cls(tuple(values))
 
     def _formula(self, k: Array) -> Array:
         return np.append(self.given, self.given[-1:])[: len(k)]

@@ -81,6 +81,8 @@ def fit_table(
         table = Table(as_frame(frame), "a data frame")
     preparation = TablePreparation() if preparation is None else clone(preparation)
     rows = table.frame
+    if not len(rows):
+        raise ValueError("The table has no rows.")
     check_columns([target, *([] if weights is None else [weights])], list(rows.columns))
     step("preparing")
     notes = list(table.messages)
