@@ -316,7 +316,8 @@ def test_leave_one_out_of_streams_is_refused_before_they_are_read():
             model.fit(st.Chunks(read, 3, 100))
 
 
-@pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 0.3}, {"n_landmarks": 40}])
+# so narrow that the kernel matrix is well conditioned: else features of other blocks differ
+@pytest.mark.parametrize("options", [{"kernel": "rbf", "gamma": 2.0}, {"n_landmarks": 40}])
 @pytest.mark.parametrize("kind", ["chunks", "dask"])
 def test_streams_are_features_of_landmarks(kind, options, rng):
     """K-fold from moments equals a linear model of the features, fitted in memory."""

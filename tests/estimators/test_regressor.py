@@ -65,7 +65,7 @@ def test_ridge_agrees_with_ridgecv(diabetes):
 
 
 def test_the_best_of_several_methods_is_taken(diabetes):
-    names = ["ridge", "gradient-flow", st.AcceleratedFlow(5), "heavy-ball-flow"]
+    names = ["spectral-cutoff", "ridge", "gradient-flow", st.AcceleratedFlow(5), "heavy-ball-flow"]
     model = st.StoppedRegressorCV(names).fit(*diabetes)
     singles = [st.StoppedRegressorCV(name).fit(*diabetes) for name in names]
     least = min(single.choice_.error for single in singles)

@@ -165,8 +165,9 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     Parameters
     ----------
     method : str, Method or list of them, default="auto"
-        The method. From a list, the one with the smallest error is chosen; "auto" is the list
-        ``stoptime.FAMILY``. "auto" is accelerated flow (ridge for "gcv") with a rule that cannot
+        The method. Of a list, the first is kept unless another one has an error that is smaller by
+        more than half a standard error of the paired difference. "auto" is the list
+        ``stoptime.FAMILY``; it is accelerated flow (ridge for "gcv") with a rule that cannot
         compare methods, and for operators and large sparse matrices, which are factored only as far
         as the stops need it.
     stops : array-like, int or None, default=None
@@ -184,8 +185,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     verbose : bool, default=False
         Whether to show progress if the work takes more than a few seconds.
     prefer_simple : bool, default=False
-        Whether to keep the first of several methods (ridge, for "auto") unless another one is
-        better by more than one standard error of the paired difference.
+        Whether the first of several methods (ridge, for "auto") is kept unless another one is
+        better by a whole standard error.
     scoring : str or callable, optional
         A scorer of scikit-learn, such as "neg_mean_absolute_error". The stop is then where it is
         largest on left-out predictions, or in the mean over the folds of ``cv``; rows are weighted.

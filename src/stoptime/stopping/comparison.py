@@ -31,21 +31,30 @@ def best_method(
     per_target: bool,
     prefer_simple: bool = False,
 ) -> tuple[Problem, Choice]:
-    """Return the method with the least error, and its choice, which names all candidates.
+    """Return the best method and its choice, which names all candidates.
 
-    The first method is kept unless the best one is better by more than half a standard error of the
-    paired difference, or by a whole one with ``prefer_simple``. Of the others, the first is taken
-    whose error equals the least one to four digits.
+    The first method is kept unless the one with the least error is better by more than half a
+    standard error of the paired difference, or by a whole one with ``prefer_simple``: the least of
+    several errors is too small by chance. Of methods whose errors are equal to four digits, the
+    earliest is the best.
     """
     found = rule.choose_each(problems, stops, per_target=per_target)
-    # without the residuals of the search, paired differences would cost as much as itself
-    wanted = len(found) > 1 and (prefer_simple or not rule.needs_rows or _has_looked(found[0][0]))
-    parts = [rule.parts(*one) if wanted else None for one in found]
-    errors = [
-        float(np.mean(choice.error)) if some is None else float(on_host(some.mean()))
-        for (_, choice), some in zip(found, parts, strict=True)
-    ]
+    errors = [float(np.mean(choice.error)) for _, choice in found]
     floor = rule.floor(problems[0])
+    parts: list[Any] = [None] * len(found)
+    if len(found) > 1:
+        wanted: Any = range(len(found))
+        if rule.needs_rows and not _has_looked(found[0][0]):
+            # the search kept no residuals, and those of two methods take another pass over the
+            # rows: they are needed only where the first method is not the best
+            best = first_up_to_ties(errors, floor)
+            wanted = {0, best} if best else ()
+        for place in wanted:
+            parts[place] = rule.parts(*found[place])
+    errors = [
+        error if some is None else float(on_host(some.mean()))
+        for error, some in zip(errors, parts, strict=True)
+    ]
     best = first_up_to_ties(errors, floor)
     margin = 1.0 if prefer_simple else MARGIN
     if errors[0] - errors[best] <= margin * (_paired(parts[0], parts[best]) or 0.0):
