@@ -189,8 +189,10 @@ Contour = Ladder | Ellipse
 
 
 def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
-    """Return g(scale·s, t) at the nodes of a contour, a column for every stop."""
-    return np.asarray(method.shrinkage(scale * contour.nodes[:, None], stops))
+    """Return g(scale·s, t) at the nodes of a contour, a column for every stop between the ends."""
+    # nodes and stops are finite, and need no further check
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        return np.asarray(method._shrinkage(scale * contour.nodes[:, None], stops))
 
 
 def serving_ladder(method: Filter, stops: Array, scale: float, largest: float) -> Ladder | None:
@@ -241,9 +243,8 @@ class Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""
         return Span(replace(self.contour, largest=largest), self.filters, self.weights)
 
-    def located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
-        """Return coordinates of g(scale·s, t), and the distance from the span, of every stop."""
-        values = values_at(self.contour, method, stops, scale)
+    def located(self, values: Array) -> tuple[Array, Array]:
+        """Return coordinates of filters with these values, and their distances from the span."""
         coordinates = self.filters.T @ values
         distance = np.abs(self.filters @ coordinates - values).max(axis=0, initial=0)
         return coordinates, distance

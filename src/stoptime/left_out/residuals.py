@@ -255,21 +255,24 @@ class Look:
         """Return mean squares of a method whose filters are in the span."""
         return self.errors(self._located(method, stops, self.rows.mean_scale)[0])
 
-    def errors_of(self, method: Filter, stops: Array, targets: Places) -> Array:
-        """Return mean squares at stops between the ends, (n_stops, n), a column for each target."""
-        distinct, place = stops[:, 0], np.arange(len(stops))[:, None]
-        if len(targets) > 1:
-            # many targets have the same stops
-            distinct, place = np.unique(stops, return_inverse=True)
-            place = place.reshape(stops.shape)
-        coordinates, distance = self.span.located(method, distinct, self.rows.mean_scale)
-        found = np.empty(stops.shape)
+    def errors_of(
+        self, wanted: list[tuple[Filter, Array]], places: Places, targets: Places
+    ) -> Array:
+        """Return mean squares of methods at stops between the ends, (n_stops, n_brackets).
+
+        The filters of all ``wanted`` methods at their stops stand side by side; ``places`` say
+        which of them is meant, and every bracket has a target.
+        """
+        scale = self.rows.mean_scale
+        values = [values_at(self.span.contour, *pair, scale) for pair in wanted]
+        coordinates, distance = self.span.located(np.hstack(values))
+        found = np.empty(places.shape)
         for some in slices(len(targets), TARGETS_AT_ONCE):
-            own = coordinates[:, place[:, some]].transpose(2, 0, 1)
+            own = coordinates[:, places[:, some]].transpose(2, 0, 1)
             images = self.products[targets[some], :-2, :-2] @ own
             found[:, some] = (own * images).sum(axis=1).T
         # a filter outside of the span by more than a search can bear is not looked at
-        return np.where((distance > 100 * SPANNED)[place], np.inf, np.maximum(found, 0))
+        return np.where((distance > 100 * SPANNED)[places], np.inf, np.maximum(found, 0))
 
     def parts(self, n_stops: int) -> Iterator[Part]:
         """Yield the columns that are kept, some rows at a time."""
@@ -300,7 +303,8 @@ class Look:
     def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
         inner = between_ends(method, stops)
-        coordinates, distance = self.span.located(method, stops[inner], scale)
+        values = values_at(self.span.contour, method, stops[inner], scale)
+        coordinates, distance = self.span.located(values)
         out = np.zeros(len(stops))
         out[inner] = distance
         return with_ends(coordinates, stops, inner), out

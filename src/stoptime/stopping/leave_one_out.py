@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from stoptime.left_out.contours import RUNG, UNLEARNED, Ladder, Span, serving_ladder, values_at
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.residuals import LeftOut, Look, between_ends, with_ends
-from stoptime.methods.base import Filter, as_filter
+from stoptime.left_out.residuals import LeftOut, Look, Places, between_ends, with_ends
+from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import Ridge, SumOfRidges
@@ -85,15 +85,17 @@ class LeaveOneOut(CurveRule):
             problems = _with_more_digits(problems)
         curves = search.curves(problems)
         # generalised cross-validation has decided above, which rows of high leverage mislead
-        if search.needs_more_digits(problems[0].spectrum, search.best(curves).errors):
+        if search.needs_more_digits(problems[0].spectrum, search.best(curves)[2]):
             problems = _with_more_digits(problems)
             curves = search.curves(problems)
-        if search.may_improve_later(curves):
+        if search.may_improve_later(*search.best(curves)):
             # with little noise, stopping may pay where only a thousandth is left to be learned
             curves = search.curves(problems, later=1e3)
-        for one in curves:
-            one.warn_of_the_last_stop()
-        return self._zoomed(curves, per_target=per_target)
+        found: dict[Method, tuple[Problem, Choice]] = {}
+        for some in curves:
+            some.warn_of_the_last_stop()
+            found |= self._zoomed(some, per_target=per_target)
+        return [found[one.method] for one in problems]
 
     def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:
         """Return the stop with the least error among those of a grid."""
@@ -101,23 +103,18 @@ class LeaveOneOut(CurveRule):
         problem = problem.reaching(grid)
         return problem, self._lowest(self.errors(problem, grid), per_target=per_target)
 
-    def _zoomed(self, curves: list[_Curve], *, per_target: bool) -> list[tuple[Problem, Choice]]:
+    def _zoomed(self, curves: _Curves, *, per_target: bool) -> dict[Method, tuple[Problem, Choice]]:
         """Return the stops with the least errors, between the stops of the grids too."""
-        found: dict[int, tuple[Any, Any]] = {}
-        for whole in (False, True):
-            some = [one for one in curves if one.problem.tuned.whole_stops == whole]
-            if some:
-                stops, errors = _lowest_of(some, whole=whole)
-                found |= dict(zip(map(id, some), zip(stops, errors, strict=True), strict=True))
-        choices = []
-        for one in curves:
-            stop, error = found[id(one)]
-            errors = one.errors
+        choices = {}
+        lowest = zip(*curves.lowest(), strict=True)
+        grids = zip(curves.problems, curves.stops, curves.errors, lowest, strict=True)
+        for problem, stops, errors, (stop, error) in grids:
+            found: list[Any] = [stop, error, errors]
             if not per_target:
-                stop, error, errors = float(stop[0]), float(error[0]), errors[:, 0]
-            message = self._reason(len(one.stops), stop)
-            choice = Choice(stop, error, ErrorCurve(one.stops, errors), None, message)
-            choices.append((one.problem, choice))
+                found = [float(stop[0]), float(error[0]), errors[:, 0]]
+            message = self._reason(len(stops), found[0])
+            choice = Choice(found[0], found[1], ErrorCurve(stops, found[2]), None, message)
+            choices[problem.method] = problem, choice
         return choices
 
     def parts(self, problem: Problem, choice: Choice) -> Any:
@@ -167,64 +164,73 @@ class _Stage(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve:
-    """Left-out errors of a tuned method on a grid, and at stops between.
+class _Curves:
+    """Left-out errors of methods that share their looks, on grids and at stops between.
 
-    The errors, (n_stops, n_columns), are those of every target, or one column with their mean.
+    The errors of a method, (n_stops, n_columns), are those of every target, or a column with their
+    mean.
     """
 
     search: _Search
-    problem: Problem
-    stops: Array
-    errors: Array
+    problems: list[Problem]
+    stops: list[Array]
+    errors: list[Array]
     stages: list[_Stage]
 
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
-        if np.isinf(self.stops[-1]):
-            return
-        errors = self.errors.mean(axis=1)
-        power = float(np.mean(self.problem.spectrum.target_power))
-        if EXACT_FIT * power < errors[-1] < IMPROVED * errors[:-1].min(initial=np.inf):
-            last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
+        for problem, stops, errors in zip(self.problems, self.stops, self.errors, strict=True):
+            if np.isinf(stops[-1]):
+                continue
+            means = errors.mean(axis=1)
+            power = float(np.mean(problem.spectrum.target_power))
+            if EXACT_FIT * power < means[-1] < IMPROVED * means[:-1].min(initial=np.inf):
+                last_stop_warning("loo error", problem.method, float(stops[-1]))
 
-    def heights(self, stops: Array, owner: NDArray[np.intp]) -> Floats:
+    def lowest(self) -> tuple[Array, Floats]:
+        """Return stops and errors where the curves are least, (n_methods, n_columns)."""
+        # all columns of all methods side by side; shorter ones end with infinite numbers
+        length = max(map(len, self.stops))
+        count = self.errors[0].shape[1]
+        stops = np.full((length, count * len(self.stops)), np.inf)
+        errors = np.full(stops.shape, np.inf)
+        for place, (own, found) in enumerate(zip(self.stops, self.errors, strict=True)):
+            mine = slice(place * count, (place + 1) * count)
+            stops[: len(own), mine] = own[:, None]
+            errors[: len(own), mine] = found
+        whole = self.problems[0].tuned.whole_stops
+        stop, error = lowest_between(self._heights, stops, errors, whole=whole)
+        return stop.reshape(-1, count), error.reshape(-1, count)
+
+    def _heights(self, points: Array, owner: Places) -> Floats:
         """Return errors at stops, (n_points, n_brackets), each of the column of its bracket."""
-        out = np.full(stops.shape, np.inf)
+        owners, targets = np.divmod(owner, self.errors[0].shape[1])
+        # all methods share products with the basis filters
+        places = np.empty(points.shape, np.intp)
+        wanted: list[tuple[Filter, Array]] = []
+        count = 0
+        for number in np.unique(owners):
+            mine = np.flatnonzero(owners == number)
+            stops = points[:, mine]
+            own = np.arange(stops.size)
+            if len(mine) > 1:
+                # many targets have the same stops
+                stops, own = np.unique(stops, return_inverse=True)
+            places[:, mine] = count + own.reshape(len(points), -1)
+            wanted.append((self.problems[number].filter, stops.ravel()))
+            count += stops.size
+        out: Any = np.full(points.shape, np.inf)
         first = 0.0
         for last, look in self.stages:
-            mine = (stops > first) & (stops <= last)
-            if mine.any() and look is not None:
-                out = np.where(mine, look.errors_of(self.problem.filter, stops, owner), out)
-            elif mine.any():
-                distinct, place = np.unique(stops, return_inverse=True)
-                own = self.search.errors(self.problem, distinct)
-                out = np.where(mine, own[place.reshape(stops.shape), owner], out)
+            inside = (points > first) & (points <= last)
+            if inside.any():
+                if look is not None:
+                    found: Any = look.errors_of(wanted, places, targets)
+                else:
+                    found = self.search.errors(self.problems[0], wanted[0][1])[places, targets]
+                out = np.where(inside, found, out)
             first = last
         return out
-
-
-def _lowest_of(curves: list[_Curve], *, whole: bool) -> tuple[Array, Floats]:
-    """Return stops and errors where curves are least, (n_curves, n_columns)."""
-    count = curves[0].errors.shape[1]
-    shape = max(len(one.stops) for one in curves), count * len(curves)
-    stops = np.full(shape, np.inf)
-    errors = np.full(shape, np.inf)
-    for place, one in enumerate(curves):
-        mine = slice(place * count, (place + 1) * count)
-        stops[: len(one.stops), mine] = one.stops[:, None]
-        errors[: len(one.stops), mine] = one.errors
-
-    def heights(points: Array, owner: NDArray[np.intp]) -> Array:
-        out = np.empty(points.shape)
-        for place, one in enumerate(curves):
-            mine = owner // count == place
-            if mine.any():
-                out[:, mine] = one.heights(points[:, mine], owner[mine] % count)
-        return out
-
-    stop, error = lowest_between(heights, stops, errors, whole=whole)
-    return stop.reshape(-1, count), error.reshape(-1, count)
 
 
 class _Family(NamedTuple):
@@ -261,7 +267,7 @@ class _Search:
     size: int | None
     per_target: bool
 
-    def curves(self, problems: list[Problem], later: float = 1.0) -> list[_Curve]:
+    def curves(self, problems: list[Problem], later: float = 1.0) -> list[_Curves]:
         """Return the error curves of all methods up to stops that the spectrum can be trusted with.
 
         The last gain is ``later`` by this factor than that of the default grid.
@@ -271,10 +277,11 @@ class _Search:
             smooth = [
                 one for one in problems if one.filter.scale_free and not one.filter.oscillates
             ]
-        found = {curve.problem.method: curve for curve in self._together(smooth, later)}
-        return [found.get(one.method) or self._alone(one, later) for one in problems]
+        together = self._together(smooth, later)
+        others = [one for one in problems if together is None or one not in smooth]
+        return [*([together] if together else []), *(self._alone(one, later) for one in others)]
 
-    def _alone(self, problem: Problem, later: float) -> _Curve:
+    def _alone(self, problem: Problem, later: float) -> _Curves:
         """Return the curve of one method, by the ladder if it serves all stops, else in stages.
 
         Later stages follow while ridge of the same gain is nearly as good as it ever is.
@@ -332,16 +339,16 @@ class _Search:
         look = stages[0].look
         limits = self.errors(problem, ends) if look is None else look.errors_at(method, ends)
         errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
-        return _Curve(self, problem, stops, errors, stages)
+        return _Curves(self, [problem], [stops], [errors], stages)
 
     def _left_out(self, problem: Problem) -> LeftOut:
         """Return the residuals of every target, or of fewer that have the same mean square."""
         return problem.left_out if self.per_target else problem.left_out.pooled
 
-    def _together(self, problems: list[Problem], later: float) -> list[_Curve]:
-        """Return the curves of methods that share a ladder, or none if it does not serve all."""
+    def _together(self, problems: list[Problem], later: float) -> _Curves | None:
+        """Return the curves of methods that share a ladder, or None if it does not serve all."""
         if not problems:
-            return []
+            return None
         left_out = self._left_out(problems[0])
         spectrum = problems[0].spectrum
         methods = tuple(one.filter for one in problems)
@@ -349,25 +356,21 @@ class _Search:
         depth = depth_of(spectrum, far)
         family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
         if family is None:
-            return []
+            return None
         # a method without a row sees eigenvalues that are larger by the scale
         unit = left_out.largest * left_out.rows.mean_scale
-        grids = [
-            own / unit ** (1 / one.time_power)
-            for one, own in zip(methods, family.stops, strict=True)
-        ]
+        powers = [one.time_power for one in methods]
+        grids = [own / unit ** (1 / power) for own, power in zip(family.stops, powers, strict=True)]
         last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-        span = family.span.scaled(left_out.largest)
-        look = left_out.look(span, last, per_target=self.per_target)
-        found = []
+        look = left_out.look(family.span.scaled(left_out.largest), last, per_target=self.per_target)
+        found = _Curves(self, problems, [], [], [_Stage(np.inf, look)])
         columns = zip(problems, grids, family.gains, family.coordinates, strict=True)
         for problem, stops, gains, own in columns:
             count = max(int(np.searchsorted(gains, far * unit, side="right")), 1)
             grid = _with_ends(problem, stops[:count])
-            errors = look.errors(
-                with_ends(own[:, :count], grid, between_ends(problem.filter, grid))
-            )
-            found.append(_Curve(self, problem, grid, errors, [_Stage(np.inf, look)]))
+            inside = between_ends(problem.filter, grid)
+            found.stops.append(grid)
+            found.errors.append(look.errors(with_ends(own[:, :count], grid, inside)))
         return found
 
     def errors(self, problem: Problem, stops: Array) -> Floats:
@@ -382,30 +385,32 @@ class _Search:
 
     def _latest_good_gain(self, problem: Problem) -> float:
         """Return the largest gain at which ridge is within 2 % of its least error."""
-        curve = self._together([replace(problem, method=Ridge())], 1.0)[0]
-        errors = curve.errors
-        return float(curve.stops[(errors <= 1.02 * errors.min(axis=0)).any(axis=1)][-1])
+        curves: Any = self._together([replace(problem, method=Ridge())], 1.0)
+        (stops,), (errors,) = curves.stops, curves.errors
+        return float(stops[(errors <= 1.02 * errors.min(axis=0)).any(axis=1)][-1])
 
-    def best(self, curves: list[_Curve]) -> _Curve:
-        """Return the curve with the least error."""
-        return min(curves, key=lambda one: one.errors.mean(axis=1).min())
+    def best(self, curves: list[_Curves]) -> tuple[Problem, Array, Floats]:
+        """Return the problem with the least error, its stops and its errors."""
+        found = [
+            one
+            for some in curves
+            for one in zip(some.problems, some.stops, some.errors, strict=True)
+        ]
+        return min(found, key=lambda one: one[2].mean(axis=1).min())
 
-    def may_improve_later(self, curves: list[_Curve]) -> bool:
+    def may_improve_later(self, problem: Problem, stops: Array, errors: Floats) -> bool:
         """Tell whether the best method may have a better stop after its last one.
 
         After the last stop errors differ from that of least squares by less than they did in the
         last step, or over the last oscillations. No stop gains more over least squares than its
         variance, about rank/n of the error, and an error of rounding has no better stop.
         """
-        best = self.best(curves)
-        errors = best.errors
+        spectrum = problem.spectrum
         least = errors.min(axis=0)
-        spectrum = best.problem.spectrum
         improves = errors[-1] == least
-        if np.isinf(best.stops[-1]):
-            stops = best.stops[:-1]
-            oscillates = best.problem.filter.oscillates
-            late = stops >= (stops[-1] / 2 if oscillates else stops[-2])
+        if np.isinf(stops[-1]):
+            oscillates = problem.filter.oscillates
+            late = stops[:-1] >= (stops[-2] / 2 if oscillates else stops[-3])
             swing = np.abs(errors[:-1][late] - errors[-1]).max(axis=0)
             # a last stop that is better than all others is beside a dip, which may be flat
             falls = (errors[-2] == least) & (least < IMPROVED * errors[-3])

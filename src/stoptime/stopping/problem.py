@@ -86,7 +86,7 @@ class Problem:
         scale = 1 / (1 - share) if share < 1 else 1.0
         return tuned_without_rows(self.method, self.spectrum.padded_eigenvalues, scale)
 
-    @property
+    @cached_property
     def filter(self) -> Filter:
         """The tuned method, if it has a filter; otherwise a ValueError says what works."""
         return as_filter(self.tuned)
