@@ -20,7 +20,7 @@ def error_of_mixture(contour, method, stops, s):
     """Return the largest error of a filter as a mixture, and its largest weight."""
     weights = contour.weights(values_at(contour, method, stops, 1.0))
     ridges = 1 / (1 + s[:, None] / contour.penalties)
-    found = np.column_stack([ridges.real, ridges.imag, np.ones(len(s))]) @ weights
+    found = np.column_stack([ridges.view(np.float64), np.ones(len(s))]) @ weights
     return np.abs(found - method.shrinkage(s[:, None], stops)).max(), np.abs(weights).max()
 
 

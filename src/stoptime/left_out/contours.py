@@ -100,7 +100,7 @@ def _factored(rungs: int) -> _Factors:
     logs = np.arange(RUNG / 2, lowest, -RUNG / 4)
     nodes = np.append(0.0, np.exp(logs)[::-1])
     ridges = 1 / (1 + nodes[:, None] / penalties)
-    table = np.column_stack([ridges.real, ridges.imag, np.ones(len(nodes))])
+    table = np.column_stack([ridges.view(np.float64), np.ones(len(nodes))])
     left, lengths, right = np.linalg.svd(table, full_matrices=False)
     # damped, so that directions lost in rounding have no weight
     inverse = lengths / (lengths**2 + (1e-14 * lengths[0]) ** 2)
@@ -176,8 +176,8 @@ class Ellipse:
         waves = np.fft.ifft(np.stack([outer, inner]), n=self._points, axis=-1)
         waves = waves[..., : self._points // 2]
         # twice the half of the ellipse, because the other half is the conjugate
-        found = ((waves[0] + waves[1].conj()) / np.tanh(self._half_w)).T
-        return np.concatenate([found.real, -found.imag, np.zeros((1, found.shape[1]))])
+        found = np.ascontiguousarray((waves[0].conj() + waves[1]) / np.tanh(self._half_w).conj())
+        return np.concatenate([found.view(np.float64).T, np.zeros((1, len(found)))])
 
 
 def _chebyshev(count: int) -> Array:
@@ -225,7 +225,8 @@ class Span:
     .. math:: g(s, t) = \sum_j c_j(t)\,u_j(s), \qquad c_j(t) = \langle u_j, g(\cdot, t)\rangle
 
     ``weights`` mix ridges to basis filters: they have a row for the real part of every ridge
-    λ/(λ + s), one for every imaginary part, and one for the infinite penalty, whose ridge is one.
+    λ/(λ + s), followed by one for its imaginary part, and a last row for the infinite penalty,
+    whose ridge is one.
     """
 
     contour: Contour

@@ -382,7 +382,7 @@ def route_to(
     inside = between_ends(method, stops)
     inner = stops[inside]
     if not inner.size:
-        nothing = Ridges(eigenvalues, np.empty(0, np.complex128), np.empty((1, 0)))
+        nothing = Ridges(eigenvalues, np.ones(1, np.complex128), np.empty((3, 0)))
         return Route(nothing, Mix(scales[:1], with_ends(np.empty((0, 0)), stops, inside)[None]))
     scale = float(scales.max())
     if isinstance(method, Iteration):
@@ -414,6 +414,6 @@ def _own_ridges(eigenvalues: Array, penalties: Any, weights: Any) -> Ridges:
     place = np.arange(count * n_stops)
     stop = np.tile(np.arange(n_stops), count)
     table = np.zeros((2 * count * n_stops + 1, n_stops))
-    table[place, stop] = np.real(weights).ravel()
-    table[place + count * n_stops, stop] = -np.imag(weights).ravel()
+    table[2 * place, stop] = np.real(weights).ravel()
+    table[2 * place + 1, stop] = -np.imag(weights).ravel()
     return Ridges(eigenvalues, penalties.ravel(), table)

@@ -19,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.left_out.rows import RowBlock
-from stoptime.support.arrays import Array, array_namespace, empty, like, slices
+from stoptime.support.arrays import Array, array_namespace, empty, like
 
 
 @dataclass(frozen=True, eq=False)
 class Ridges:
     """Ridges with complex penalties, and weights that mix them to some filters.
 
-    The ``weights`` are those of a :class:`Span`, with a column for every filter.
+    The ``weights`` are those of a :class:`Span`, with a column for every filter. In tables, complex
+    numbers are pairs of columns, so that their sums are real products.
     """
 
     eigenvalues: Array
@@ -39,7 +40,7 @@ class Ridges:
         filters = self.weights.shape[1]
         held = 8 * len(self.penalties) + n_targets * filters
         if self._prefers_operators(n_targets):
-            held += 2 * filters * len(self.eigenvalues)
+            held += 2 * filters * (len(self.eigenvalues) + len(self.penalties))
         return held
 
     def _prefers_operators(self, n_targets: int) -> bool:
@@ -71,41 +72,18 @@ class Ridges:
         .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
         """
         table = self._table(block.scores)
-        inverse = self._inverse_rests(block, table)
         weights = like(table, self.weights)
-        slopes = self._mixtures(inverse, table)
+        inverse = self._inverse_rests(block, table)
+        # Re ωp/(1 - h) is a product of pairs with the conjugate of ω/(1 - h)
+        own = self.weights[:-1:2] + 1j * self.weights[1::2]
+        mixed = like(table, own.T) * inverse.conj()[:, None]
+        # one product of a tall matrix, instead of one for every row
+        slopes = (_pairs(mixed).reshape(-1, table.shape[1]) @ table.T).reshape(
+            len(inverse), weights.shape[1], len(table)
+        )
         slopes += weights[-1][:, None]
         slopes *= block.scores[:, None]
-        return inverse @ weights[:-1] + weights[-1], slopes
-
-    def _mixtures(self, inverse: Array, table: Array) -> Array:
-        """Return sums over k of Re(ω_k p_k / (1 - h)), of shape (n_rows, n_filters, rank)."""
-        ridges = inverse.shape[1]
-        shape = len(inverse), self.weights.shape[1], len(table)
-        if len(inverse) > ridges:
-            # a linear map of 1/(1 - h): for more rows than ridges, that of each ridge is kept
-            if "map" not in self._tables:
-                whole = self._mixtures(like(table, np.eye(ridges)), table)
-                self._tables["map"] = whole.reshape(ridges, shape[1] * shape[2])
-            return (inverse @ self._tables["map"]).reshape(shape)
-        count = ridges // 2
-        real = inverse[:, None, :count]
-        imaginary = inverse[:, None, count:]
-        weights = like(table, self.weights[:-1].T)
-        out = empty(table, shape)
-        # as many filters at a time as take no more room than the result, or four megabytes
-        height = max(shape[1] * shape[2], 2**19 // max(shape[0], 1)) // max(ridges, 1)
-        for some in slices(shape[1], height):
-            x = weights[some, :count]
-            y = weights[some, count:]
-            # the parts of ω/(1 - h)
-            mixed = empty(table, (shape[0], len(x), ridges))
-            mixed[..., :count] = real * x + imaginary * y
-            mixed[..., count:] = real * y - imaginary * x
-            # one product of a tall matrix, instead of one for every row
-            products = mixed.reshape(-1, ridges) @ table.T
-            out[:, some] = products.reshape(shape[0], len(x), shape[2])
-        return out
+        return _pairs(inverse) @ weights[:-1] + weights[-1], slopes
 
     def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:
         r"""Return √s times the left-out coefficients, (n_targets, n_rows, rank).
@@ -116,65 +94,60 @@ class Ridges:
             \Bigl(\hat\beta_j - \frac{\rho_i a_{ij}}{s_j}\,
             \frac{r_i(\lambda_k)}{1 - h_i(\lambda_k)}\Bigr)
         """
-        count = len(self.penalties)
         table = self._table(block.scores)
         inverse = self._inverse_rests(block, table)
-        # ω = x - iy, since the weights are those of real and imaginary parts; the weight of the
-        # infinite penalty, which learns nothing, does not matter
-        own = like(table, mixed @ self.weights.T)
-        x = own[:, :count]
-        y = own[:, count : 2 * count]
+        # the weight of the infinite penalty, which learns nothing, does not matter
+        own = mixed @ self.weights[:-1].T
         # s/(λ + s) as it is: one minus the shrinkage would cancel for small eigenvalues
         with np.errstate(over="ignore"):
-            learned = 1 / (1 + self.penalties / self.eigenvalues[:, None])
-        real = like(table, learned.real.T)
-        imaginary = like(table, learned.imag.T)
-        whole = x @ real + y @ imaginary
+            learned = like(table, _pairs(1 / (1 + self.penalties / self.eigenvalues[:, None])).T)
+        whole = like(table, own) @ learned
+        own = like(table, own[:, ::2] + 1j * own[:, 1::2])
         roots = like(table, np.sqrt(self.eigenvalues))
         pull = block.scores / roots * block.pull[:, None]
         coef = like(table, coef)
         out = []
         for target in range(coef.shape[1]):
             ridges = self._ridges(block, table * coef[:, target, None], target, inverse)
-            a = ridges[:, :count]
-            b = ridges[:, count:]
-            change = (x * a + y * b) @ real + (y * a - x * b) @ imaginary
+            change = _pairs(own * _complex(ridges).conj()) @ learned
             out.append(whole * (coef[:, target] * roots) - pull * change)
         return array_namespace(table).stack(out, axis=0)
 
     def _table(self, reference: Any) -> Any:
-        """Return the real and imaginary parts of λ/(λ + s), of shape (rank, 2·n_penalties)."""
+        """Return λ/(λ + s) in pairs, of shape (rank, 2·n_penalties)."""
         if "ridges" not in self._tables:
             # made where the rows are, because a large table would be slow to move
             eigenvalues = like(reference, self.eigenvalues)
             with np.errstate(over="ignore"):
                 ridges = 1 / (1 + eigenvalues[:, None] / like(reference, self.penalties))
-            xp = array_namespace(eigenvalues)
-            self._tables["ridges"] = xp.concat([xp.real(ridges), xp.imag(ridges)], axis=1)
+            self._tables["ridges"] = _pairs(ridges)
         return self._tables["ridges"]
 
-    def _inverse_rests(self, block: RowBlock, table: Array) -> Array:
-        """Return real and imaginary parts of 1/(1 - h), of shape (n_rows, 2·n_penalties)."""
-        count = len(self.penalties)
-        out = block.shares @ table
-        out[:, :count] += block.rest[:, None]
-        size = 1 / (out[:, :count] ** 2 + out[:, count:] ** 2)
-        out[:, :count] *= size
-        out[:, count:] *= -size
+    def _inverse_rests(self, block: RowBlock, table: Array) -> Any:
+        """Return 1/(1 - h), of shape (n_rows, n_penalties)."""
+        rest = _complex(block.shares @ table)
+        rest += block.rest[:, None]
+        return 1 / rest
+
+    def _ridges(self, block: RowBlock, fits: Array, target: int, inverse: Any) -> Array:
+        """Return e/d of every ridge for one target in pairs, of shape (n_rows, 2·n_penalties)."""
+        out = block.scores @ fits
+        numbers = _complex(out)
+        numbers += block.residual[:, target, None]
+        numbers *= inverse
         return out
 
-    def _ridges(self, block: RowBlock, fits: Array, target: int, inverse: Array) -> Array:
-        """Return real and imaginary parts of e/d of every ridge side by side, for one target."""
-        count = len(self.penalties)
-        real = inverse[:, :count]
-        imaginary = inverse[:, count:]
-        top = block.scores @ fits
-        a = top[:, :count] + block.residual[:, target, None]
-        b = top[:, count:]
-        out = empty(top, top.shape)
-        out[:, :count] = a * real - b * imaginary
-        out[:, count:] = a * imaginary + b * real
-        return out
+
+def _complex(pairs: Any) -> Any:
+    """Return a view of pairs in the last axis, which are in one piece, as complex numbers."""
+    return pairs.view(array_namespace(pairs).complex128)
+
+
+def _pairs(numbers: Any) -> Any:
+    """Return real and imaginary parts of complex numbers as neighbours in the last axis."""
+    xp = array_namespace(numbers)
+    both = xp.stack([xp.real(numbers), xp.imag(numbers)], axis=-1)
+    return both.reshape(*numbers.shape[:-1], 2 * numbers.shape[-1])
 
 
 def by_operators(alpha: Array, slopes: Array, block: RowBlock, coef: Array) -> Array:
