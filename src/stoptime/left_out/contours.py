@@ -262,22 +262,25 @@ class Mix:
     coordinates: Array
 
     @classmethod
-    def of(cls, coordinates: Callable[[float], Array], scales: Array) -> Mix:
-        """Return the coordinates, which are a function of the scale, for rows of these scales."""
+    def of(cls, coordinates: Callable[[float], Array], scales: Array) -> Mix | None:
+        """Return the coordinates, which are a function of the scale, for rows of these scales.
+
+        None if a polynomial of degree 63 cannot follow them. That takes few rows, whose scales lie
+        far apart, and late oscillations.
+        """
         # rows of equal weights have one scale
         nodes = scales if len(scales) == 1 else np.unique(scales)
-        count = 8
-        if len(nodes) <= count:
+        if len(nodes) <= 8:
             return cls(nodes, np.stack([coordinates(one) for one in nodes]))
         low, high = nodes[[0, -1]]
-        while True:
+        for count in (8, 16, 32, 64):
             nodes = low + (high - low) * _chebyshev(count)
             values = np.stack([coordinates(one) for one in nodes])
             sizes = np.abs(dct(values, axis=0)).reshape(count, -1).max(axis=1)
             # the last Chebyshev coefficients have fallen: a polynomial holds between the nodes
-            if sizes[-2:].max() <= 1e-11 * sizes.max() or count >= 512:
+            if sizes[-2:].max() <= 1e-11 * sizes.max():
                 return cls(nodes, values)
-            count *= 2
+        return None
 
     def of_rows(self, scale: Array) -> Array:
         """Return the coordinates for rows of these scales, (n_rows or 1, n_columns, n_stops)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -298,7 +298,7 @@ class Look:
             return found
 
         mix = Mix.of(coordinates, self.rows.scales)
-        return mix if farthest <= SPANNED else None
+        return mix if mix is not None and farthest <= SPANNED else None
 
     def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
@@ -398,9 +398,11 @@ def route_to(
         contour = contour_for(method, inner, scale, eigenvalues)
     else:
         contour = left_out.contour(method, inner, scale)
-    if contour is None:
+    values = None
+    if contour is not None:
+        values = Mix.of(partial(values_at, contour, method, inner), scales)
+    if contour is None or values is None:
         return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
-    values = Mix.of(lambda c: values_at(contour, method, inner, c), scales)
     span = Span.of(contour, np.hstack(list(values.coordinates)))
     coordinates = [with_ends(span.filters.T @ own, stops, inside) for own in values.coordinates]
     source = Ridges(eigenvalues, contour.penalties, span.weights)

@@ -57,7 +57,7 @@ def best_method(
     ]
     best = first_up_to_ties(errors, floor)
     margin = 1.0 if prefer_simple else MARGIN
-    if errors[0] - errors[best] <= margin * (_paired(parts[0], parts[best]) or 0.0):
+    if best and errors[0] - errors[best] <= margin * (_paired(parts[0], parts[best]) or 0.0):
         best = 0
     problem, choice = found[best]
     choice = rule.finished(problem, choice)
@@ -157,4 +157,6 @@ def _paired(one: Any, other: Any) -> float | None:
     """Return the standard error of the mean difference."""
     if one is None or other is None:
         return None
+    if one is other:
+        return 0.0
     return float(standard_error((one - other).mean(axis=1)))
