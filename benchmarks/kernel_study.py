@@ -1,31 +1,32 @@
 """Kernels that tune themselves against what people run by default, on real tables.
 
-    python -m benchmarks.kernel_tables tables.gz              # where the packages are installed
-    python -m benchmarks.kernel_study --from tables.gz --jobs 16 --minutes 60 --out study.jsonl
+    python -m benchmarks.kernel_tables --out tables           # where the packages are installed
+    python -m benchmarks.kernel_study --tables tables --jobs 16 --seconds 560 --out study.jsonl
     python -m benchmarks.kernel_study --page study.jsonl      # writes the tables of docs/kernels.md
 
-Every table is cut up to five times into five folds. All models see the same folds, and are fitted
-to each training set with no other choice than their own: text columns become indicators and missing
-numbers medians, by the training rows; gradient boosting and LightGBM take both as they are. Every
-fit is one line that is added to the file as soon as it is there; what is there is not run again.
-All tables are run once before any is run a second time, the largest first. Times are those of one
-thread on a processor.
+Every table is cut five times into five folds. All models see the same folds, and are fitted to each
+training set with no other choice than their own: text columns become indicators and missing numbers
+medians, by the training rows; gradient boosting and LightGBM take both as they are. Every fit is
+one line that is added to the file as soon as it is there; what is there is not run again, so that a
+run that was stopped can be continued. All tables are run once before any is run a second time, the
+longest fits first. Times are those of one thread on a processor.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import multiprocessing
 import time
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
-from itertools import product, takewhile
+from functools import lru_cache
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import (
@@ -45,7 +46,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 import stoptime as st
-from benchmarks.kernel_tables import Table, all_tables, saved
+from benchmarks.kernel_tables import Table, place, read
 
 RESULTS = Path(__file__).parent / "results" / "kernel_study.json"
 PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
@@ -55,8 +56,6 @@ LOGISTIC = "LogisticRegressionCV"
 MOST_ROWS_OF_SLOW = 3000  # beyond, models of n³ operations for each of many settings are left out
 SLOW = "KernelRidge", "SVR", "SVC"
 FOLDS = 5
-
-Key = tuple[str, str, int, int]  # table, model, repeat and fold
 
 
 def prepared(table: Table, model: BaseEstimator) -> BaseEstimator:
@@ -123,20 +122,18 @@ CLASSIFIERS: dict[str, Callable[[Table], BaseEstimator]] = {
 class Task(NamedTuple):
     """A model, and the training rows to which it is fitted."""
 
-    table: Table
+    table: str
     model: str
     repeat: int
     fold: int
 
-    @property
-    def key(self) -> Key:
-        """What tells it apart from others."""
-        return self.table.name, self.model, self.repeat, self.fold
+
+table_at = lru_cache(maxsize=4)(read)
 
 
-def measured(task: Task) -> dict[str, Any]:
+def measured(folder: Path, task: Task) -> dict[str, Any]:
     """Return error and processor time of a model in one fold, with what describes its table."""
-    table = task.table
+    table = table_at(place(folder, task.table))
     models = CLASSIFIERS if table.is_classes else REGRESSORS
     splitter = StratifiedKFold if table.is_classes else KFold
     X = table.columns
@@ -147,29 +144,47 @@ def measured(task: Task) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         # processor time of one thread, which other work on the machine hardly changes
         begin = time.process_time()
-        model = models[task.model](table).fit(X[train], y[train])
+        try:
+            model = models[task.model](table).fit(X[train], y[train])
+        except Exception as error:  # the other fits are still run
+            return task._asdict() | {"failure": repr(error)}
         seconds = time.process_time() - begin
         if table.is_classes:
             error = log_loss(y[test], model.predict_proba(X[test]), labels=np.unique(y))
         else:
             error = np.mean((model.predict(X[test]) - y[test]) ** 2)
-    result = dict(zip(("table", "model", "repeat", "fold"), task.key, strict=True))
     classes = int(y.max()) + 1 if table.is_classes else 0
     described = {"rows": table.n_rows, "columns": X.shape[1], "classes": classes}
-    return result | described | {"error": float(error), "seconds": seconds}
+    return task._asdict() | described | {"error": float(error), "seconds": seconds}
 
 
-def all_tasks(tables: list[Table], names: list[str], repeats: int) -> list[Task]:
-    """Return what is to be run: every table once, the largest first, and then again."""
-    tasks = []
-    for table in sorted(tables, key=lambda one: -one.n_rows):
+def can_import(name: str) -> bool:
+    """Tell whether a package is installed and works."""
+    try:
+        importlib.import_module(name)
+    except (ImportError, OSError):  # a compiled library that this machine cannot load
+        return False
+    return True
+
+
+def all_tasks(paths: list[Path], models: list[str], repeats: int) -> list[Task]:
+    """Return what is to be run: every table once, and then again, the longest fits first."""
+    costs = {}
+    missing = [] if can_import("lightgbm") else ["LightGBM"]
+    for path in paths:
+        table = read(path)
         for name in CLASSIFIERS if table.is_classes else REGRESSORS:
             slow = name in SLOW and table.n_rows > MOST_ROWS_OF_SLOW
-            missing = name == "LightGBM" and find_spec("lightgbm") is None
-            if not slow and not missing and (not names or name in names):
-                folds = product(range(repeats), range(FOLDS))
-                tasks += [Task(table, name, repeat, fold) for repeat, fold in folds]
-    return sorted(tasks, key=lambda one: one.repeat)
+            if not slow and name not in missing and (not models or name in models):
+                # kernels need far more time than trees
+                costs[table.name, name] = (name in (OURS, *SLOW), table.n_rows, table.columns.size)
+    longest_first = sorted(costs, key=costs.__getitem__, reverse=True)
+    return [
+        Task(table, model, repeat, fold)
+        for repeat in range(repeats)
+        for table, model in longest_first
+        for fold in range(FOLDS)
+    ]
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -178,19 +193,40 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(one) for one in lines]
 
 
-def run(tasks: list[Task], jobs: int, minutes: float, path: Path) -> None:
-    """Measure what is not in the file yet, and add each result at once; start none too late."""
-    known = {(one["table"], one["model"], one["repeat"], one["fold"]) for one in lines_of(path)}
-    left = [one for one in tasks if one.key not in known]
-    end = time.monotonic() + 60 * minutes
-    in_time = takewhile(lambda _: time.monotonic() < end, left)
-    # as many tasks as processes at once, so that none waits when time is up
-    pool = Parallel(jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
-    with path.open("a") as file:
-        for done, one in enumerate(pool(delayed(measured)(task) for task in in_time), start=1):
+def run(folder: Path, tasks: list[Task], jobs: int, seconds: float, out: Path) -> None:
+    """Measure what is not in the file yet, and add each result at once, until time is up."""
+    end = time.monotonic() + seconds
+    known = lines_of(out)
+    done = {Task(*(one[name] for name in Task._fields)) for one in known}
+    waiting = [one for one in tasks if one not in done]
+    # how long the other folds took tells which fits can still end in time
+    took = {(one["table"], one["model"]): one["seconds"] for one in known}
+    results: SimpleQueue[Any] = SimpleQueue()
+    running = 0
+    # "spawn": threads of OpenMP do not survive a fork; leaving the pool ends what still runs
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool, out.open("a") as file:
+        while True:
+            left = end - time.monotonic()
+            short = [one for one in waiting if took.get((one.table, one.model), 0) < left]
+            for task in short[: jobs - running]:
+                waiting.remove(task)
+                pool.apply_async(measured, (folder, task), callback=results.put)
+                running += 1
+            if not running:
+                break
+            try:
+                one = results.get(timeout=max(left, 0))
+            except Empty:
+                break
+            running -= 1
+            if "failure" in one:
+                print(f"{one['table']}: {one['model']} {one['failure']}", flush=True)
+                continue
+            took[one["table"], one["model"]] = one["seconds"]
             file.write(json.dumps(one, separators=(",", ":")) + "\n")
             file.flush()
-            print(f"{done}/{len(left)} {one['table']}: {one['model']} {one['seconds']:.1f} s")
+            print(f"{one['table']}: {one['model']} {one['seconds']:.1f} s", flush=True)
+    print(f"{len(waiting) + running} fits are left")
 
 
 def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -318,14 +354,13 @@ def page(found: dict[str, Any]) -> None:
 def main() -> None:
     """Run the study, or write its page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--from", dest="source", type=Path, help="a file of tables")
+    parser.add_argument("--tables", type=Path, help="a folder, made by benchmarks.kernel_tables")
     parser.add_argument("--out", type=Path, default=Path("kernel_study.jsonl"))
-    parser.add_argument("--tables", default="", help="names, with commas; all by default")
+    parser.add_argument("--only", default="", help="names of tables, with commas; all by default")
     parser.add_argument("--models", default="", help="names, with commas; all by default")
-    parser.add_argument("--most-rows", type=int, default=20_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=np.inf, help="none is started later")
+    parser.add_argument("--repeats", type=int, default=5, help="how often the folds are drawn")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with one thread")
+    parser.add_argument("--seconds", type=float, default=1e6, help="stop after this time")
     parser.add_argument("--page", type=Path, help="a file of results to store and publish")
     options = parser.parse_args()
     if options.page:
@@ -333,13 +368,12 @@ def main() -> None:
         RESULTS.write_text(json.dumps(found, separators=(",", ":")) + "\n")
         page(found)
         return
-    tables = saved(options.source) if options.source else all_tables()
-    wanted = [name for name in options.tables.split(",") if name]
-    chosen = [one for one in tables if not wanted or one.name in wanted]
-    chosen = [one for one in chosen if one.n_rows <= options.most_rows]
-    names = [name for name in options.models.split(",") if name]
-    tasks = all_tasks(chosen, names, options.repeats)
-    run(tasks, options.jobs, options.minutes, options.out)
+    paths = sorted(options.tables.glob("*.npz"))
+    wanted = [name.replace(" ", "_") for name in options.only.split(",") if name]
+    chosen = [one for one in paths if not wanted or one.stem in wanted]
+    models = [name for name in options.models.split(",") if name]
+    tasks = all_tasks(chosen, models, options.repeats)
+    run(options.tables, tasks, options.jobs, options.seconds, options.out)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,15 @@
 
 Each line names the package, the response, and the columns that are left out because they identify
 rows or are another form of the response. The tables were listed before any model was fitted to
-them. ``python -m benchmarks.kernel_tables FILE`` writes them all to one file, from which
-``python -m benchmarks.kernel_study --from FILE`` runs on a machine without these packages.
+them. ``python -m benchmarks.kernel_tables --out FOLDER`` writes each to a file, from which
+``python -m benchmarks.kernel_study --tables FOLDER`` runs on a machine without these packages.
 """
 
 from __future__ import annotations
 
-import gzip
+import argparse
 import importlib
-import pickle
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,7 +165,7 @@ def frame_of(place: str) -> Any:
 
 def table_of(name: str, source: Source, *, is_classes: bool) -> Table:
     """Read a table, drop rows without a response, and sample what is too large."""
-    import pandas as pd  # noqa: PLC0415 - not needed where tables come from a file
+    import pandas as pd  # noqa: PLC0415 - not needed where tables come from a folder
 
     frame = frame_of(source.place).drop(columns=["rownames", *source.drop.split()], errors="ignore")
     frame = frame[frame[source.target].notna()]
@@ -198,23 +197,38 @@ def table_of(name: str, source: Source, *, is_classes: bool) -> Table:
     return Table(name, stacked, coded, response, is_classes)
 
 
-def all_tables() -> list[Table]:
+def all_tables() -> Iterator[Table]:
     """Read every table from the installed packages."""
-    numbers = [table_of(name, one, is_classes=False) for name, one in REGRESSION.items()]
-    return numbers + [table_of(name, one, is_classes=True) for name, one in CLASSES.items()]
+    for sources, is_classes in ((REGRESSION, False), (CLASSES, True)):
+        for name, source in sources.items():
+            yield table_of(name, source, is_classes=is_classes)
 
 
-def saved(path: Path) -> list[Table]:
-    """Read the tables that were written to a file."""
-    known = pickle.loads(gzip.decompress(path.read_bytes()))  # noqa: S301 - our own file
-    return [Table(**one) for one in known]
+def place(folder: Path, name: str) -> Path:
+    """Return the file of a table in a folder."""
+    return folder / f"{name.replace(' ', '_')}.npz"
+
+
+def read(path: Path) -> Table:
+    """Read a table that was written into a folder."""
+    with np.load(path) as stored:
+        name = path.stem.replace("_", " ")
+        is_classes = bool(stored["is_classes"])
+        return Table(name, stored["numbers"], stored["codes"], stored["y"], is_classes)
+
+
+def main() -> None:
+    """Write all tables into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="the folder")
+    folder = parser.parse_args().out
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in all_tables():
+        np.savez_compressed(place(folder, table.name), **vars(table))
+        numbers = table.numbers.shape[1]
+        levels = [len(np.unique(column)) for column in table.codes.T]
+        print(f"{table.name:18} {table.n_rows:6} rows, {numbers:4} numbers, levels {levels}")
 
 
 if __name__ == "__main__":
-    tables = all_tables()
-    for table in tables:
-        levels = [len(np.unique(column)) for column in table.codes.T]
-        print(
-            f"{table.name:18} {table.n_rows:6} rows, {table.numbers.shape[1]:4} numbers, {levels}"
-        )
-    Path(sys.argv[1]).write_bytes(gzip.compress(pickle.dumps([vars(one) for one in tables])))
+    main()

@@ -6,31 +6,33 @@ import numpy as np
 import pytest
 
 from benchmarks import kernel_study
-from benchmarks.kernel_tables import Table
+from benchmarks.kernel_tables import place
 
 
 @pytest.fixture
-def tables(rng):
-    """Return a table of numbers, text and gaps, with a number or with classes to predict."""
+def tables(rng, tmp_path):
+    """Write tables of numbers, text and gaps, with a number or with classes to predict."""
     numbers = rng.standard_normal((60, 2))
     codes = rng.integers(0, 3, (60, 1))
     y = numbers[:, 0] + (codes[:, 0] == 1) + 0.1 * rng.standard_normal(60)
     numbers[::7, 1] = np.nan
     codes[5] = -1
-    return [
-        Table("numbers", numbers, codes, y, False),
-        Table("labels", numbers, codes, (y > 0.3).astype(np.int64), True),
-    ]
+    for name, response in (("numbers", y), ("labels", (y > 0.3).astype(np.int64))):
+        columns = {"numbers": numbers, "codes": codes, "y": response}
+        np.savez(place(tmp_path, name), **columns, is_classes=name == "labels")
+    return [place(tmp_path, name) for name in ("numbers", "labels")]
 
 
 def test_results_are_stored_compared_and_not_run_twice(tables, tmp_path, capsys, monkeypatch):
     lines = tmp_path / "study.jsonl"
     names = [kernel_study.OURS, kernel_study.BOOSTING, "RidgeCV", kernel_study.LOGISTIC]
     tasks = kernel_study.all_tasks(tables, names, repeats=1)
-    kernel_study.run(tasks, 1, np.inf, lines)
-    assert capsys.readouterr().out.count("\n") == len(tasks) == 6 * 5
-    kernel_study.run(tasks, 1, np.inf, lines)
-    assert not capsys.readouterr().out
+    kernel_study.run(tmp_path, tasks, 1, 0.0, lines)
+    assert capsys.readouterr().out == "30 fits are left\n"  # time was up before the first
+    kernel_study.run(tmp_path, tasks, 1, 300.0, lines)
+    assert capsys.readouterr().out.count(" s\n") == len(tasks) == 6 * 5
+    kernel_study.run(tmp_path, tasks, 1, 300.0, lines)
+    assert capsys.readouterr().out == "0 fits are left\n"
     found = kernel_study.gathered(kernel_study.lines_of(lines))
     entry = found["numbers"]
     assert (entry["rows"], entry["columns"], entry["classes"]) == (60, 3, 0)
