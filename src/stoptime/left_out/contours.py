@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.interpolate import BarycentricInterpolator
 
 from stoptime.methods.base import Filter
 from stoptime.methods.recurrence import Iteration
-from stoptime.support.arrays import EPS, Array
+from stoptime.support.arrays import EPS, Array, on_host
 
 RUNG = 0.35  # difference of the logarithms of neighbouring penalties of a ladder
 TOP = 10.0  # its first penalty, in units of the largest eigenvalue
@@ -282,9 +282,9 @@ class Mix:
                 return cls(nodes, values)
         return None
 
-    def of_rows(self, scale: Array) -> Array:
+    def of_rows(self, scale: Any) -> Array:
         """Return the coordinates for rows of these scales, (n_rows or 1, n_columns, n_stops)."""
         if len(self.scales) == 1:
             return self.coordinates
-        portions = BarycentricInterpolator(self.scales, np.eye(len(self.scales)))(scale)
+        portions = BarycentricInterpolator(self.scales, np.eye(len(self.scales)))(on_host(scale))
         return np.asarray(np.tensordot(portions, self.coordinates, axes=1))

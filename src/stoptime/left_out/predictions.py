@@ -177,7 +177,7 @@ class LeftOutFits:
 
 def _scaled_coefficients(rows: Rows, route: Route, block: RowBlock) -> Array:
     """Return √s times the coefficients without each row of the block, at one stop."""
-    mixed = route.mix.of_rows(on_host(block.scale))[..., 0]
+    mixed = route.mix.of_rows(block.scale)[..., 0]
     nothing_learned, all_learned = mixed[0, -2:]
     if not (nothing_learned or all_learned):
         return route.source.coefficients(block, rows.coef, mixed[:, :-2])

@@ -28,7 +28,7 @@ from stoptime.methods.base import Filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
 from stoptime.methods.ridge import SumOfRidges
-from stoptime.support.arrays import Array, Floats, array_namespace, empty, like, on_host, slices
+from stoptime.support.arrays import Array, Floats, empty, like, on_host, slices
 from stoptime.support.progress import progress
 
 SPANNED = 1e-9  # distance from a span up to which a filter is in it
@@ -109,21 +109,18 @@ class LeftOut:
         kept = empty(rows.data.y, shape) if self._has_room(width) else None
         products = empty(rows.data.y, (n_targets if per_target else 1, width, width))
         products[:] = 0
-        # targets whose mean is taken are measured in one unit
-        unit = rows.unit if per_target else rows.unit.max(keepdims=True)
-        share = like(products, rows.unit / unit / (1 if per_target else np.sqrt(n_targets)))
-        for part in self._parts(Ridges(rows.eigenvalues, span.contour.penalties, span.weights), 0):
+        ridges = Ridges(rows.eigenvalues, span.contour.penalties, span.weights)
+        for part in self._parts(ridges, 0, kept):
             columns = part.columns
-            if kept is not None:
-                kept[part.targets, part.rows] = columns
             if not rows.has_one_scale:
                 columns = columns * (part.weight**0.5)[:, None]
+            own = columns.swapaxes(1, 2) @ columns
             if per_target:
-                products[part.targets] += columns.swapaxes(1, 2) @ columns
+                products[part.targets] += own
             else:
-                columns = (columns * share[part.targets, None, None]).reshape(-1, width)
-                products[0] += columns.T @ columns
-        squares = unit[:, None, None] ** 2
+                squares = like(own, rows.unit[part.targets] ** 2 / n_targets)
+                products[0] += (own * squares[:, None, None]).sum(axis=0)
+        squares = rows.unit[:, None, None] ** 2 if per_target else 1.0
         if rows.has_one_scale:
             squares = squares * rows.weights[0]
         found = Look(rows, span, last, squares * on_host(products), kept)
@@ -138,14 +135,18 @@ class LeftOut:
         room = max(KEPT_NUMBERS, data.n_rows * data.n_features)
         return width * data.n_rows * data.n_targets <= room
 
-    def _parts(self, source: Source, further: int) -> Iterator[Part]:
-        """Yield the columns of a source, with room for further numbers of every target."""
+    def _parts(self, source: Source, further: int, kept: Any = None) -> Iterator[Part]:
+        """Yield the columns of a source, with room for further numbers of every target.
+
+        They are written to ``kept``, if it is given.
+        """
         n_targets = self.rows.data.n_targets
         for targets in slices(n_targets, TARGETS_AT_ONCE):
             several = n_targets > TARGETS_AT_ONCE
             rows = self.rows.of_targets(targets) if several else self.rows
             for index, block in blocks_of(rows, source, further):
-                columns = _columns(source, block, rows.coef)
+                out = None if kept is None else kept[targets, index]
+                columns = _columns(source, block, rows.coef, out)
                 yield Part(index, targets, columns, block.scale, block.weight)
 
     def _mixed(self, method: Filter, stops: Array) -> Iterator[tuple[Part, Array]]:
@@ -160,7 +161,7 @@ class LeftOut:
             source, mix = self.route(method, stops)
             parts = self._parts(source, len(stops))
         for part in parts:
-            yield part, mix.of_rows(on_host(part.scale))
+            yield part, mix.of_rows(part.scale)
 
     def _values(self, method: Filter, stops: Array) -> Iterator[tuple[Part, Array]]:
         """Yield parts of the data, and their e at all stops, (n_targets, n_rows, n_stops)."""
@@ -318,14 +319,16 @@ def blocks_of(rows: Rows, source: Source, further: int) -> Iterator[tuple[slice,
         yield index, rows.block(index)
 
 
-def _columns(source: Source, block: RowBlock, coef: Array) -> Array:
+def _columns(source: Source, block: RowBlock, coef: Array, out: Any = None) -> Array:
     """Return e of the filters of a source and of both ends, (n_targets, n_rows, n_columns)."""
     found = source.residuals(block, coef)
-    last = least_squares(block, source.eigenvalues, coef)
-    ends = block.targets.T[..., None], last.T[..., None]
-    columns = array_namespace(found).concat([found, *ends], axis=2)
-    columns *= block.stretch[:, None]
-    return columns
+    if out is None:
+        out = empty(found, (*found.shape[:2], found.shape[2] + 2))
+    out[..., :-2] = found
+    out[..., -2] = block.targets.T
+    out[..., -1] = least_squares(block, source.eigenvalues, coef).T
+    out *= block.stretch[:, None]
+    return out
 
 
 def operators_of(source: Source, row: RowBlock) -> tuple[Array, Array]:
