@@ -21,10 +21,10 @@ from stoptime.methods.base import Filter
 from stoptime.methods.recurrence import Iteration
 from stoptime.support.arrays import EPS, Array, on_host
 
-RUNG = 0.35  # difference of the logarithms of neighbouring penalties of a ladder
+RUNG = 0.4  # difference of the logarithms of neighbouring penalties of a ladder
 TOP = 10.0  # its first penalty, in units of the largest eigenvalue
 UNLEARNED = 5e-5  # what is learned at its last penalty: below it, g is one
-SERVED = 3e-11  # error of a filter as a mixture up to which the ladder is used
+SERVED = 1e-10  # error of a filter as a mixture up to which the ladder is used
 NEGLIGIBLE = 1e-9  # size of the part of all filters along a basis filter that is left out
 ALIASING = 28.0  # minus the logarithm of the error of an ellipse, exp(-28) = 7e-13
 MOST_PENALTIES = 2**16  # of an ellipse
@@ -32,10 +32,10 @@ MOST_PENALTIES = 2**16  # of an ellipse
 
 @dataclass(frozen=True)
 class Ladder:
-    r"""Imaginary penalties in equal ratios, :math:`i\lambda_0e^{-0.35k}`, for smooth filters.
+    r"""Imaginary penalties in equal ratios, :math:`i\lambda_0e^{-0.4k}`, for smooth filters.
 
     The weights are fitted by least squares at eigenvalues between zero and the ``largest``. On the
-    imaginary axis this fit is stable: its weights stay below one, and its error is about 1e-11 for
+    imaginary axis this fit is stable: its weights stay below one, and its error is about 2e-11 for
     every filter that is analytic to the right of the axis, at every stop. On the real axis weights
     of a thousand would be needed, and the error would be 4e-6.
     """
@@ -103,7 +103,7 @@ def _factored(rungs: int) -> _Factors:
     table = np.column_stack([ridges.view(np.float64), np.ones(len(nodes))])
     left, lengths, right = np.linalg.svd(table, full_matrices=False)
     # damped, so that directions lost in rounding have no weight
-    inverse = lengths / (lengths**2 + (1e-14 * lengths[0]) ** 2)
+    inverse = lengths / (lengths**2 + (1e-12 * lengths[0]) ** 2)
     return _Factors(penalties, nodes, table, left, inverse, right)
 
 
