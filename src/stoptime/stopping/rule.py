@@ -347,10 +347,10 @@ def _best_places(columns: Floats) -> Places:
 
 
 def _dips(stops: Array, columns: Floats) -> tuple[Places, Places]:
-    """Return places of dips, each with its column, that are within 1 % of the lowest stop."""
+    """Return places of dips, each with its column, that are within 5 % of the lowest stop."""
     inner = columns[1:-1]
     is_dip = (
-        (inner <= columns[:-2]) & (inner <= columns[2:]) & (inner <= 1.01 * columns.min(axis=0))
+        (inner <= columns[:-2]) & (inner <= columns[2:]) & (inner <= 1.05 * columns.min(axis=0))
     )
     # on a plateau dips are rounding errors; beside an infinite error there may be a dip
     with np.errstate(invalid="ignore"):
