@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import aslinearoperator
+from sklearn.base import clone
 
 import stoptime as st
 
@@ -161,6 +162,32 @@ def test_a_column_that_is_constant_to_rounding_is_not_called_too_small():
     np.testing.assert_array_equal(model.coef_, 0)
     with pytest.raises(ValueError, match="X is too small"):
         st.StoppedRegressor().fit(1e-160 * ulps, np.arange(5.0))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        st.StoppedRegressorCV(st.Adam(), cv=4),
+        st.StoppedRegressorCV(rule="sure"),
+        st.StoppedRegressor(),
+        st.StoppedRegressor("ridge", stop=np.inf),
+        st.StoppedRegressor(st.Adam(), stop=50),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", [np.float32, np.float64, "chunks"])
+def test_dead_columns_of_embeddings_count_as_zero(model, form):
+    """Columns of size 1e-33 change nothing, in silence, at the latest stops neither."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((12, 5)).astype(np.float64 if form == "chunks" else form)
+    y = X[:, 0] + X[:, 1] + 0.01 * rng.standard_normal(12)  # the best stop is late
+    X[:, [2, 4]] *= X.dtype.type(1e-33)
+    without = np.where(np.isin(np.arange(5), [2, 4]), 0, X).astype(X.dtype)
+    coef = []
+    for rows in (X, without):
+        given = (st.Chunks.of(rows, y, rows=3),) if form == "chunks" else (rows, y)
+        coef.append(clone(model).fit(*given).coef_)
+    np.testing.assert_allclose(*coef, rtol=0, atol=1e-3)  # the grids of stops differ
 
 
 def test_one_row_of_weight_leaves_nothing_to_learn(rng):
