@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -34,6 +35,7 @@ from stoptime.support.progress import progress, progress_shown
 MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
 
 
+@dataclass(eq=False, repr=False)
 class BandedRegressorCV(LinearRegressor):
     r"""Least squares stopped early, with a scale for each band of columns.
 
@@ -92,36 +94,19 @@ class BandedRegressorCV(LinearRegressor):
     {'signal': 0.8, 'noise': 0.04}
     """
 
-    regressor_: StoppedRegressorCV | None
-
-    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
-        self,
-        groups: Any,
-        method: str | Method | Sequence[str | Method] = "ridge",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        per_target: bool = False,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        *,
-        search: Literal["gradient", "random"] = "gradient",
-        n_draws: int = 20,
-        n_starts: int = 3,
-        random_state: Any = 0,
-    ) -> None:
-        self.groups = groups
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
-        self.per_target = per_target
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
-        self.search = search
-        self.n_draws = n_draws
-        self.n_starts = n_starts
-        self.random_state = random_state
+    groups: Any
+    method: str | Method | Sequence[str | Method] = "ridge"
+    stops: ArrayLike | int | None = None
+    cv: Any = None
+    rule: str | Rule = "loo"
+    per_target: bool = False
+    fit_intercept: bool = True
+    verbose: bool = False
+    _: KW_ONLY
+    search: Literal["gradient", "random"] = "gradient"
+    n_draws: int = 20
+    n_starts: int = 3
+    random_state: Any = 0
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the scales and the stop, and fit the coefficients there, to all rows.

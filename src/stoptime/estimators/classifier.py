@@ -6,7 +6,7 @@ A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -172,6 +172,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
     )
 
 
+@dataclass(eq=False, repr=False)
 class StoppedClassifier(_LinearClassifier):
     r"""Least squares on labels coded as ±1, fitted by a method and stopped early.
 
@@ -217,22 +218,13 @@ class StoppedClassifier(_LinearClassifier):
     'accuracy 0.975'
     """
 
-    def __init__(
-        self,
-        method: str | Method = "accelerated-flow",
-        stop: float | None = None,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        *,
-        calibration: str = "sigmoid",
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stop = stop
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.calibration = calibration
-        self.penalty_matrix = penalty_matrix
+    method: str | Method = "accelerated-flow"
+    stop: float | None = None
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+    _: KW_ONLY
+    calibration: str = "sigmoid"
+    penalty_matrix: Any = None
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -261,6 +253,7 @@ class StoppedClassifier(_LinearClassifier):
         return self._fitted(regressor, X, place, sample_weight)
 
 
+@dataclass(eq=False, repr=False)
 class StoppedClassifierCV(_LinearClassifier):
     r"""Least squares on labels coded as ±1, stopped where left-out rows are predicted best.
 
@@ -304,30 +297,17 @@ class StoppedClassifierCV(_LinearClassifier):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _taken_over = (*_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_")
 
-    def __init__(  # noqa: PLR0913 - those of the regressor and those of classes
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        scoring: str | Callable[..., float] | None = None,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        *,
-        calibration: str = "sigmoid",
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
-        self.scoring = scoring
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
-        self.calibration = calibration
-        self.penalty_matrix = penalty_matrix
+    method: str | Method | Sequence[str | Method] = "auto"
+    stops: ArrayLike | int | None = None
+    cv: Any = None
+    rule: str | Rule = "loo"
+    scoring: str | Callable[..., float] | None = None
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+    verbose: bool = False
+    _: KW_ONLY
+    calibration: str = "sigmoid"
+    penalty_matrix: Any = None
 
     def fit(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 MOST_PREDICTIONS = 2**30  # by fits without each row: some ten seconds of work
 
 
+@dataclass(eq=False, repr=False)
 class StoppedRegressor(Incremental, LinearRegressor):
     r"""Least squares fitted by a method such as Nesterov's and stopped early.
 
@@ -82,18 +84,11 @@ class StoppedRegressor(Incremental, LinearRegressor):
     'stop 201, R² 0.51'
     """
 
-    def __init__(
-        self,
-        method: str | Method = "accelerated-flow",
-        stop: float | None = None,
-        fit_intercept: bool = True,
-        *,
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stop = stop
-        self.fit_intercept = fit_intercept
-        self.penalty_matrix = penalty_matrix
+    method: str | Method = "accelerated-flow"
+    stop: float | None = None
+    fit_intercept: bool = True
+    _: KW_ONLY
+    penalty_matrix: Any = None
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -154,6 +149,7 @@ class StoppedRegressor(Incremental, LinearRegressor):
         return half_width(searched.fits["residuals"], observations, confidence)
 
 
+@dataclass(eq=False, repr=False)
 class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     r"""Least squares stopped early, where the estimated prediction error is smallest.
 
@@ -223,30 +219,17 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
     # groups go to the folds of cv without being asked for, as in RidgeCV
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
-    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        per_target: bool = False,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        prefer_simple: bool = False,
-        scoring: str | Callable[..., float] | None = None,
-        *,
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
-        self.per_target = per_target
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
-        self.prefer_simple = prefer_simple
-        self.scoring = scoring
-        self.penalty_matrix = penalty_matrix
+    method: str | Method | Sequence[str | Method] = "auto"
+    stops: ArrayLike | int | None = None
+    cv: Any = None
+    rule: str | Rule = "loo"
+    per_target: bool = False
+    fit_intercept: bool = True
+    verbose: bool = False
+    prefer_simple: bool = False
+    scoring: str | Callable[..., float] | None = None
+    _: KW_ONLY
+    penalty_matrix: Any = None
 
     def fit(
         self,
