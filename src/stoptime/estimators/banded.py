@@ -124,10 +124,11 @@ class BandedRegressorCV(LinearRegressor):
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
         options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES}
         options["ensure_min_samples"] = 2  # with one row there is nothing to choose by
+        names = getattr(X, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
         X = X.toarray() if issparse(X) else X
-        names = getattr(self, "feature_names_in_", None)
         self.bands_, member = bands_of(self.groups, X.shape[1], names)
+        self._member = member
         data = sample_of(X, y, sample_weight, bool(self.fit_intercept))
         # folds are drawn once, so that all scales are compared on the same ones
         splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
@@ -223,9 +224,9 @@ class BandedRegressorCV(LinearRegressor):
         rows = self._matrix(X)
         y = np.asarray(y, dtype=np.float64)
         centred = y - y.mean(axis=0)
-        _, member = bands_of(self.groups, rows.shape[1], getattr(self, "feature_names_in_", None))
         coef = self.coef_.T.astype(np.float64)
-        parts = [rows[:, member == b] @ coef[member == b] for b in range(len(self.bands_))]
+        bands = [self._member == band for band in range(len(self.bands_))]
+        parts = [rows[:, band] @ coef[band] for band in bands]
         parts = [part - part.mean(axis=0) for part in parts]
         weights = (2 * centred - np.sum(parts, axis=0)) / (centred**2).sum(axis=0)
         shares = [(part * weights).sum(axis=0) for part in parts]
