@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.intervals import around, half_width, jackknife_plus, sizes_of
 from stoptime.estimators.refits import KINDS, refitted
-from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
-from stoptime.left_out.predictions import Fingerprint
+from stoptime.estimators.regressor import LinearRegressor
+from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
 from stoptime.paths import fit_at
 from stoptime.spectrum.data import Data, Want, afresh, rows_of
+from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.kinds import DTYPES
+from stoptime.spectrum.moments import Statistics
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.held_out import check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
@@ -36,7 +40,7 @@ MOST_PREDICTIONS = 2**30  # by fits without each row: some ten seconds of work
 
 
 @dataclass(eq=False, repr=False)
-class StoppedRegressor(Incremental, LinearRegressor):
+class StoppedRegressor(LinearRegressor):
     r"""Least squares fitted by a method such as Nesterov's and stopped early.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
@@ -129,6 +133,26 @@ class StoppedRegressor(Incremental, LinearRegressor):
         self._n_samples = float(spectrum.n_samples)
         return self
 
+    @available_if(lambda self: self._has_columns)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
+
+        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
+        factors them anew, so that batches of at least as many rows as columns cost the least.
+        X, y and sample_weight are arrays as for :meth:`fit`, which forgets the rows seen so far.
+        """
+        seen = getattr(self, "_seen", None)
+        options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
+        X, y = validate_data(self, X, y, reset=seen is None, **options)
+        new = Statistics.of(X, y, sample_weight)
+        seen = new if seen is None else seen + new
+        penalty = self.penalty_matrix
+        self._fitted(open_data(seen, None, None, self.fit_intercept, penalty_matrix=penalty))
+        self._seen = seen
+        return self
+
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
         """Return the prediction minus and plus a quantile of the left-out residuals at the stop.
 
@@ -150,7 +174,7 @@ class StoppedRegressor(Incremental, LinearRegressor):
 
 
 @dataclass(eq=False, repr=False)
-class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
+class StoppedRegressorCV(LinearRegressor):
     r"""Least squares stopped early, where the estimated prediction error is smallest.
 
     .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2
@@ -218,6 +242,8 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
 
     # groups go to the folds of cv without being asked for, as in RidgeCV
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    # whether left-out rows will be asked for, so that fit computes them at once
+    _keeps_left_out = False
 
     method: str | Method | Sequence[str | Method] = "auto"
     stops: ArrayLike | int | None = None
@@ -317,16 +343,35 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         self.best_score_ = -choice.error
         self.eigenvalues_ = spectrum.padded_eigenvalues
         self._n_samples = float(spectrum.n_samples)
-        self._left_out_fits = None
-        self._left_out = None
+        self._left_out_fits: LeftOutFits | None = None
+        self._left_out: LeftOutRows | None = None
         if problem.can_leave_out:
-            unchanged = self._searched.unchanged
-            self._left_out_fits = problem.left_out_fits(choice, unchanged)
-            # the search has them, and no side number costs as much as the fit
+            self._left_out_fits = problem.left_out_fits(choice, self._searched.unchanged)
+            # where the search has not computed residuals, they cost as much as the fit
             if problem.left_out.has_looked or self._keeps_left_out:
                 self._left_out = problem.left_out_rows(choice)
             self._shares = problem.left_out.rows.weights
         return self
+
+    @property
+    def left_out_residuals_(self) -> Floats | None:
+        """Residual of each row from the fit without it, in the shape of y.
+
+        It is None for conjugate gradients and adaptive methods such as Adam, for streamed data and
+        operators, and for a sparse X too large to factor. Where the search has not computed
+        residuals, they are when they are first asked for.
+        """
+        return getattr(self._left_out_rows(), "residuals", None)
+
+    @property
+    def left_out_predictions_(self) -> Floats | None:
+        """Prediction for each row by the fit without it; None where the residuals are."""
+        return getattr(self._left_out_rows(), "predictions", None)
+
+    def _left_out_rows(self) -> LeftOutRows | None:
+        if self._left_out is None and self._left_out_fits is not None:
+            self._left_out = self._left_out_fits.of_rows()
+        return self._left_out
 
     def predict_interval(
         self,

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.conventions import LikeRidge, MethodParameters, Versioned
+from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.summary import CoefficientSummary, summarised
-from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
+from stoptime.methods.base import Method
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.kinds import DTYPES, array_options
-from stoptime.spectrum.moments import Statistics
+from stoptime.spectrum.kinds import array_options
 from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.support.arrays import Floats, on_host
+from stoptime.theory.calibration import equivalent_penalty
 
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Searched
 
 
-class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
+class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versioned):
     """Predictions from ``coef_`` and ``intercept_``."""
 
     coef_: Floats
     intercept_: Floats
     fit_intercept: bool
     penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
+    method_: Method
+    stop_: float | Floats
+    eigenvalues_: Floats
+    _n_samples: float
     _searched: Searched
     _has_columns = True  # with a coefficient each, unlike kernels
 
@@ -127,64 +129,26 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
             raise TypeError("Standard errors are known without a penalty on bands only.")
         return summarised(self, self._searched)
 
+    @property
+    def alpha_(self) -> float | Floats:
+        r"""The ``alpha`` of scikit-learn's Ridge that is equivalent to ``stop_``.
+
+        It is n times :func:`stoptime.equivalent_penalty`, with n the sum of the sample weights,
+        and is computed when it is asked for. Conjugate gradients have none.
+        """
+        if not hasattr(self, "method_"):
+            raise AttributeError("There is no alpha_ here: every band has its own, see scales_.")
+        stops = np.asarray(self.stop_, np.float64)
+        try:
+            found = [
+                equivalent_penalty(self.method_, stop, eigenvalues=self.eigenvalues_)
+                for stop in stops.ravel().tolist()
+            ]
+        except ValueError as error:
+            raise AttributeError(f"There is no alpha_ here. {error}") from error
+        return self._n_samples * np.reshape(found, stops.shape)[()]
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-class LeavesRowsOut(BaseEstimator):
-    """Residuals and predictions of each row by the fit without it, computed when asked for."""
-
-    _keeps_left_out = False  # whether they will be asked for, so that fit computes them at once
-    _left_out_fits: LeftOutFits | None
-    _left_out: LeftOutRows | None
-
-    @property
-    def left_out_residuals_(self) -> Floats | None:
-        """Residual of each row from the fit without it, in the shape of y.
-
-        It is None for conjugate gradients and adaptive methods such as Adam, for streamed data and
-        operators, and for a sparse X too large to factor. Where the search has not computed
-        residuals, they are when they are first asked for.
-        """
-        return getattr(self._left_out_rows(), "residuals", None)
-
-    @property
-    def left_out_predictions_(self) -> Floats | None:
-        """Prediction for each row by the fit without it; None where the residuals are."""
-        return getattr(self._left_out_rows(), "predictions", None)
-
-    def _left_out_rows(self) -> LeftOutRows | None:
-        if self._left_out is None and self._left_out_fits is not None:
-            self._left_out = self._left_out_fits.of_rows()
-        return self._left_out
-
-
-class Incremental(BaseEstimator):
-    """Fits rows that come in batches, without keeping them."""
-
-    fit_intercept: bool
-    penalty_matrix: Any = None
-    _seen: Statistics
-    _fitted: Callable[[Data], Self]
-
-    @available_if(lambda self: self._has_columns)  # type: ignore[untyped-decorator]
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
-
-        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
-        factors them anew, so that batches of at least as many rows as columns cost the least.
-        X, y and sample_weight are arrays as for :meth:`fit`, which forgets the rows seen so far.
-        """
-        first = not hasattr(self, "_seen")
-        options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=first, **options)
-        new = Statistics.of(X, y, sample_weight)
-        seen = new if first else self._seen + new
-        penalty = self.penalty_matrix
-        self._fitted(open_data(seen, None, None, self.fit_intercept, penalty_matrix=penalty))
-        self._seen = seen
-        return self
