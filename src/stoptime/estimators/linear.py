@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -11,8 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.intervals import around, half_width, jackknife_plus, sizes_of
-from stoptime.estimators.refits import KINDS, refitted
+from stoptime.estimators.intervals import around, half_width, jackknife_plus, of_refits
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.methods.base import Filter, Method
@@ -402,29 +402,32 @@ class StoppedRegressorCV(LinearRegressor):
             covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
-        if kind in KINDS:
-            rows = self._matrix(X)
-            return refitted(self._searched, kind).interval(rows, confidence)  # type: ignore[no-any-return]
-        half = self._half_width(confidence)
+        if kind in {"nested", "cv+"}:
+            return of_refits(self._searched, kind, self._matrix(X), confidence)  # type: ignore[no-any-return]
         if kind not in {"jackknife+", "jackknife"}:
             raise ValueError(
                 f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
             )
-        sizes = sizes_of(self.left_out_residuals_)
+        half = self._half_width(confidence)
+        residuals: Any = self.left_out_residuals_
         rows = self._matrix(X) if kind == "jackknife+" else None
-        if rows is not None and rows.shape[0] * sizes.size > MOST_PREDICTIONS:
-            warn_user(
-                f"The jackknife+ would take {rows.shape[0] * sizes.size:.0e} predictions without "
-                'each of the training rows: the ends are those of kind="jackknife", which differ '
-                "little for so many rows.",
-                UserWarning,
-            )
-            rows = None
-        if rows is None:
+        count = 0 if rows is None else rows.shape[0] * math.prod(residuals.shape)
+        if rows is None or count > MOST_PREDICTIONS:
+            if rows is not None:
+                warn_user(
+                    f"The jackknife+ would take {count:.0e} predictions without each of the "
+                    'training rows: the ends are those of kind="jackknife", which differ little '
+                    "for so many rows.",
+                    UserWarning,
+                )
             return around(self.predict(X), half)  # type: ignore[no-any-return]
         left_out: Any = self._left_out_fits
-        observations = self._shares * self._searched.n_observations
-        return jackknife_plus(left_out.at, rows, sizes, observations, confidence)  # type: ignore[no-any-return]
+        return jackknife_plus(left_out.at, rows, residuals, self._observations, confidence)  # type: ignore[no-any-return]
+
+    @property
+    def _observations(self) -> Floats:
+        """How many observations each row stands for."""
+        return self._shares * self._searched.n_observations
 
     def _half_width(self, confidence: float) -> Floats:
         """Return half the width of the intervals of the jackknife."""
@@ -433,8 +436,7 @@ class StoppedRegressorCV(LinearRegressor):
                 "Intervals need a method with a filter (not conjugate gradients or Adam), and rows "
                 "in memory: dense, or sparse with at most 1000 rows or columns."
             )
-        observations = self._shares * self._searched.n_observations
-        return half_width(self.left_out_residuals_, observations, confidence)
+        return half_width(self.left_out_residuals_, self._observations, confidence)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""
