@@ -98,16 +98,12 @@ def calibrated_at_stops(decisions: Any, place: Any, weights: Any = None) -> tupl
     # left-out values of pure noise predict the wrong class: a negative slope would rely on that
     slope = np.maximum(found[:, 0], LEAST_SLOPE * unit)
     held = slope > found[:, 0]
-    if is_binary and held.any():
-
-        def of_offset(offset: Floats) -> Derivatives:
-            value, slopes, curvature = loss(np.column_stack([slope, offset]))
-            return value, slopes[:, 1:], curvature[:, 1:, 1:]
-
-        # the others are at their least value already
-        found[:, 1:] = _lowest(of_offset, np.where(held[:, None], start, found)[:, 1:])
+    offset = found[:, 1:].sum(axis=1)
+    if is_binary:
+        # the best probabilities at so small a slope are the shares of the classes, in the mean
+        offset = np.where(held, start[:, 1] - slope * on_host(flat @ weights), offset)
     slope = slope / unit
-    return slope, found[:, 1:].sum(axis=1) / slope
+    return slope, offset / slope
 
 
 def _targets(place: Any, weights: Any, n_observations: float, n_classes: int) -> Any:
@@ -203,18 +199,17 @@ def isotonic(
 def _curves(
     decisions: Floats, place: NDArray[np.intp], weights: Floats | None
 ) -> list[IsotonicRegression]:
-    columns = decisions[:, None] if decisions.ndim == 1 else decisions
-    classes = [1] if decisions.ndim == 1 else range(decisions.shape[1])
-    curves = [IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip") for _ in classes]
-    for curve, column, one in zip(curves, columns.T, classes, strict=True):
-        curve.fit(column, place == one, sample_weight=weights)
+    curves = []
+    for number, column in enumerate(np.atleast_2d(decisions.T)):
+        curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+        own = place == (1 if decisions.ndim == 1 else number)
+        curves.append(curve.fit(column, own, sample_weight=weights))
     return curves
 
 
 def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) -> Floats:
     """Return the probability of every class, of shape (n, n_classes)."""
-    columns = decisions[:, None] if decisions.ndim == 1 else decisions
-    fitted = zip(curves, columns.T, strict=True)
+    fitted = zip(curves, np.atleast_2d(decisions.T), strict=True)
     chances = np.column_stack([curve.predict(column) for curve, column in fitted])
     if decisions.ndim == 1:
         return np.column_stack([1 - chances, chances])
