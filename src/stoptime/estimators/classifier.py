@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators import probabilities
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.estimators.regressor import one_stop
 from stoptime.estimators.summary import CoefficientSummary
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
@@ -27,7 +28,6 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import Floats, array_namespace, like, on_host
-from stoptime.support.checks import nonnegative
 from stoptime.support.labels import classes_of
 
 if TYPE_CHECKING:
@@ -242,14 +242,10 @@ class StoppedClassifier(_LinearClassifier):
             A weight of 2 counts the row twice.
         """
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
-        regressor = self._regressor(
-            method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
-        )
+        options: dict[str, Any] = {"rule": "plug-in"}
         if self.stop is not None:
-            stop = nonnegative("stop", self.stop, infinite=True)
-            if stop.ndim:
-                raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
-            regressor.set_params(stops=[float(stop)], rule=_Given())
+            options = {"rule": _Given(), "stops": [one_stop(self.stop)]}
+        regressor = self._regressor(method=self.method, fit_intercept=self.fit_intercept, **options)
         return self._fitted(regressor, X, place, sample_weight)
 
 
@@ -326,15 +322,15 @@ class StoppedClassifierCV(_LinearClassifier):
             Groups of rows, for splitters that keep groups together.
         """
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
-        folds = self.cv if is_leave_one_out(self.cv) else None
-        if self.cv is not None and folds is None:
-            folds = self._splits(self.cv, place, groups)
+        folds = self.cv
+        if not (folds is None or is_leave_one_out(folds)):
+            folds = self._splits(folds, place, groups)
             groups = None
-        if place.ndim == 2 and self.scoring is not None:
-            raise ValueError("scoring needs one label for each row: leave it out.")
-        scoring = (
-            None if self.scoring is None else probabilities.OnLabels(self.scoring, self.classes_)
-        )
+        scoring = None
+        if self.scoring is not None:
+            if place.ndim == 2:
+                raise ValueError("scoring needs one label for each row: leave it out.")
+            scoring = probabilities.OnLabels(self.scoring, self.classes_)
         regressor = self._regressor(
             method=self.method,
             stops=self.stops,

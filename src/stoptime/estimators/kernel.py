@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierC
 from stoptime.estimators.kernel_parameters import MANY_LANDMARKS, KernelParameters
 from stoptime.estimators.kernel_search import KernelCandidate, KernelSearch, most_compared
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
-from stoptime.estimators.regressor import LinearRegressor
+from stoptime.estimators.regressor import LinearRegressor, check_width, one_stop
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data, rows_of
 from stoptime.spectrum.kernel import KernelData
@@ -52,10 +52,7 @@ from stoptime.support.arrays import (
     like,
     on_host,
 )
-from stoptime.support.checks import nonnegative, truth_value
-
-if TYPE_CHECKING:
-    pass
+from stoptime.support.checks import truth_value
 
 
 class _KernelRegressor(KernelParameters, LinearRegressor):
@@ -159,9 +156,7 @@ class _KernelRegressor(KernelParameters, LinearRegressor):
             return NewRows(KernelProduct(self._features, self._new_rows(X)))
         stream = X
         if not isinstance(X, Statistics):  # which are refused, because they have no rows
-            count = X.n_features if isinstance(X, Source) else X.shape[1]
-            if count != self.n_features_in_:
-                raise ValueError(f"X has {count} features, but {self.n_features_in_} were fitted.")
+            check_width(self, X.n_features if isinstance(X, Source) else X.shape[1])
             stream = mapped(X, self._features.values, self._features.landmarks.shape[0])
         return open_rows(stream, self.dual_coef_, self._new_rows)
 
@@ -186,8 +181,7 @@ class _KernelRegressor(KernelParameters, LinearRegressor):
             X = rows_in_memory(X, self.X_fit_)
         if not is_device_array(X):
             return validate_data(self, X, reset=False, **self._check_options(X))
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
+        check_width(self, X.shape[1])
         return finite_tensor(X)
 
     def _check_options(self, X: Any) -> dict[str, Any]:
@@ -274,7 +268,7 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
 
     def _fitted(self, data: Any) -> Self:
         if self._tunes and data.rows is not None:
-            stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
+            stops = None if self.stop is None else [one_stop(self.stop)]
             search = Search(LeaveOneOut(), [get_method(self.method)], stops)
             self._choose_kernel(search, data)
             data = data.with_features(self._features)

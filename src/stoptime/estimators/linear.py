@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.intervals import around, half_width, jackknife_plus, of_refits
-from stoptime.estimators.regressor import LinearRegressor
+from stoptime.estimators.regressor import LinearRegressor, one_stop
 from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
@@ -29,7 +29,7 @@ from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import Floats
-from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.checks import truth_value
 from stoptime.support.user_warnings import warn_user
 from stoptime.theory.oracle import plug_in
 
@@ -117,10 +117,7 @@ class StoppedRegressor(LinearRegressor):
         if self.stop is None:
             spectrum, self.oracle_, self.stop_ = plug_in(data, method)
         else:
-            stop = nonnegative("stop", self.stop, infinite=True)
-            if stop.ndim:
-                raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
-            self.stop_ = float(stop)
+            self.stop_ = one_stop(self.stop)
             spectrum = data.spectrum(Want.path(method, self.stop_))
         self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
         coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, self.method_, self.stop_)

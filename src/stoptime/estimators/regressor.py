@@ -20,6 +20,7 @@ from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import array_options
 from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.support.arrays import Floats, on_host
+from stoptime.support.checks import nonnegative
 from stoptime.theory.calibration import equivalent_penalty
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
     def _opened_rows(self, X: Any) -> NewRows:
         """Open new rows; raise a ValueError if their columns are not those of the fit."""
         rows = open_rows(X, self.coef_, partial(validate_data, self, reset=False))
-        p = rows.X.shape[1]
-        if p != self.n_features_in_:
-            raise ValueError(f"X has {p} features, but {self.n_features_in_} were fitted.")
+        check_width(self, rows.X.shape[1])
         fitted = getattr(self, "feature_names_in_", None)
         if rows.names is not None and fitted is not None and [*map(str, rows.names)] != [*fitted]:
             raise ValueError(
@@ -152,3 +151,17 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def one_stop(stop: Any) -> float:
+    """Return a stop that was given as a number."""
+    found = nonnegative("stop", stop, infinite=True)
+    if found.ndim:
+        raise ValueError(f"stop must be one number or None; got shape {found.shape}.")
+    return float(found)
+
+
+def check_width(model: Any, count: int) -> None:
+    """Raise a ValueError if new rows have other columns than those of the fit."""
+    if count != model.n_features_in_:
+        raise ValueError(f"X has {count} features, but {model.n_features_in_} were fitted.")
