@@ -27,7 +27,7 @@ from stoptime.stopping.held_out import HoldOut, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, array_namespace, like, on_host
+from stoptime.support.arrays import Floats, like, on_host
 from stoptime.support.labels import classes_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         values = decisions.reshape(-1) if self._multilabel else decisions
         found = probabilities.probabilities(self.slope_, values)
         if self._curves is not None:
-            found = probabilities.isotonic_probabilities(self._curves, values)
+            found = probabilities.isotonic_probabilities(self._curves, values - self._shift)
         return found[:, 1].reshape(decisions.shape) if self._multilabel else found
 
     def summary(self) -> CoefficientSummary:
@@ -119,21 +119,8 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
-            values = decisions
-            if self._multilabel:  # all labels are calibrated together, as rows of two classes
-                values = decisions.reshape(-1)
-                weights = None if weights is None else np.repeat(weights, place.shape[1])
-                place = place.reshape(-1)
-            # a temperature for two classes is one slope for a column of each, and no offset
-            scaled = self.calibration == "temperature" and values.ndim == 1
-            columns = values
-            if scaled:
-                columns = array_namespace(values).stack([0 * values, values], axis=-1)
-            self.slope_, self._shift = probabilities.calibrated(columns, place, weights)
-            if self.calibration == "isotonic":
-                values = np.asarray(on_host(values), np.float64)
-                found = probabilities.isotonic(values, place, weights, self._shift)
-                self._shift, self._curves = found
+            found = probabilities.calibration(self.calibration, decisions, place, weights)
+            self.slope_, self._shift, self._curves = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._take_over(regressor)

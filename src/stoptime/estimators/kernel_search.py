@@ -76,14 +76,10 @@ class Distances:
         """Return the median distance of two rows, each drawn in proportion to its weight."""
         few = self.order[:MOST_LOOKED_AT]
         found = self.among(order, few).ravel()
-        if self.weights is None:
-            half = (len(found) - 1) // 2
-            middle = np.partition(found, half)[half]
-        else:
-            share = self.weights[few]
-            places = np.argsort(found)
-            total = np.cumsum(np.outer(share, share).ravel()[places])
-            middle = found[places[np.searchsorted(total, total[-1] / 2)]]
+        weights = None
+        if self.weights is not None:
+            weights = np.outer(self.weights[few], self.weights[few]).ravel()
+        middle = np.quantile(found, 0.5, weights=weights, method="inverted_cdf")
         # more than half of all pairs may be equal, as in a table of one rare event
         return float(middle) or float(found.max(initial=0)) or 1.0
 
