@@ -17,7 +17,6 @@ from stoptime.estimators.regressor import LinearRegressor, one_stop
 from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
-from stoptime.paths import fit_at
 from stoptime.spectrum.data import Data, Want, afresh, rows_of
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import DTYPES
@@ -115,19 +114,14 @@ class StoppedRegressor(LinearRegressor):
         method = get_method(self.method)
         self.oracle_ = None
         if self.stop is None:
-            spectrum, self.oracle_, self.stop_ = plug_in(data, method)
+            spectrum, self.oracle_, stop = plug_in(data, method)
         else:
-            self.stop_ = one_stop(self.stop)
-            spectrum = data.spectrum(Want.path(method, self.stop_))
-        self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
-        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, self.method_, self.stop_)
-        observations = spectrum.n_observations
+            stop = one_stop(self.stop)
+            spectrum = data.spectrum(Want.path(method, stop))
         seen = None if data.rows is None else Fingerprint.of(data.rows)
-        self._searched = Searched(None, None, afresh(data), method, self.stop_, observations, seen)
-        self.krylov_ = spectrum.krylov
-        self._keep(coef, intercept)
-        self.eigenvalues_ = spectrum.padded_eigenvalues
-        self._n_samples = float(spectrum.n_samples)
+        observations = spectrum.n_observations
+        self._searched = Searched(None, None, afresh(data), method, stop, observations, seen)
+        self._store(spectrum, method.tuned_to(spectrum.padded_eigenvalues), stop)
         return self
 
     @available_if(lambda self: self._has_columns)  # type: ignore[untyped-decorator]
@@ -298,17 +292,32 @@ class StoppedRegressorCV(LinearRegressor):
             check_splitter(self.cv, grouping)
             splits = data.splits(self.cv, grouping)
             grouping = None  # the folds keep the groups together
-        options = per_target, prefer_simple, bool(self.verbose)
-        if splits is not None:
             rule = self._rule(splits)
-        search = Search(rule, methods, self.stops, *options)
+        search = Search(rule, methods, self.stops, per_target, prefer_simple, bool(self.verbose))
         problem, choice = self._best(search, splits, data, grouping)
         self._searched = Searched.of(search, splits, problem, choice)
-        return self._store(problem, choice)
+        self._store(problem.spectrum, problem.tuned, choice.stop)
+        self.choice_ = choice
+        self.stops_ = choice.curve.stops
+        self.errors_ = choice.curve.errors
+        self.best_score_ = -choice.error
+        self._left_out_fits: LeftOutFits | None = None
+        self._left_out: LeftOutRows | None = None
+        if problem.can_leave_out:
+            self._left_out_fits = problem.left_out_fits(choice, self._searched.unchanged)
+            # where the search has not computed residuals, they cost as much as the fit
+            if problem.left_out.has_looked or self._keeps_left_out:
+                self._left_out = problem.left_out_rows(choice)
+            self._shares = problem.left_out.rows.weights
+        return self
 
-    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
-        """Return the best method and stop; ``splits`` are the folds that the search has, if any."""
-        del splits  # for estimators that choose more than method and stop
+    def _best(
+        self,
+        search: Search,
+        splits: Any,  # noqa: ARG002 - for estimators that choose more than method and stop
+        data: Data,
+        groups: Any,
+    ) -> tuple[Problem, Choice]:
         return search.best(data, groups)
 
     def _rule(self, cv: Any) -> Rule:
@@ -326,29 +335,6 @@ class StoppedRegressorCV(LinearRegressor):
         whole = data.complete or (rule.needs_rows and data.rows is not None)
         compared = not automatic or (rule.compares_methods and whole)
         return get_methods(self.method if compared else rule.only_method)
-
-    def _store(self, problem: Problem, choice: Choice) -> Self:
-        spectrum = problem.spectrum
-        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, problem.tuned, choice.stop)
-        self.krylov_ = spectrum.krylov
-        self._keep(coef, intercept)
-        self.method_ = problem.tuned
-        self.choice_ = choice
-        self.stop_ = choice.stop
-        self.stops_ = choice.curve.stops
-        self.errors_ = choice.curve.errors
-        self.best_score_ = -choice.error
-        self.eigenvalues_ = spectrum.padded_eigenvalues
-        self._n_samples = float(spectrum.n_samples)
-        self._left_out_fits: LeftOutFits | None = None
-        self._left_out: LeftOutRows | None = None
-        if problem.can_leave_out:
-            self._left_out_fits = problem.left_out_fits(choice, self._searched.unchanged)
-            # where the search has not computed residuals, they cost as much as the fit
-            if problem.left_out.has_looked or self._keeps_left_out:
-                self._left_out = problem.left_out_rows(choice)
-            self._shares = problem.left_out.rows.weights
-        return self
 
     @property
     def left_out_residuals_(self) -> Floats | None:

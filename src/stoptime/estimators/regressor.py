@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.summary import CoefficientSummary, summarised
 from stoptime.methods.base import Method
+from stoptime.paths import fit_at
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import array_options
@@ -34,10 +36,6 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
     intercept_: Floats
     fit_intercept: bool
     penalty_matrix: Any = None  # kernels have none: their penalty is that of the feature space
-    method_: Method
-    stop_: float | Floats
-    eigenvalues_: Floats
-    _n_samples: float
     _searched: Searched
     _has_columns = True  # with a coefficient each, unlike kernels
 
@@ -78,6 +76,16 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
                 'kind="jackknife".'
             )
         return rows.X
+
+    def _store(self, spectrum: Spectrum, method: Method, stop: float | Floats) -> None:
+        """Fit the coefficients of a tuned method at a stop, and store what all regressors have."""
+        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, method, stop)
+        self._keep(coef, intercept)
+        self.method_ = method
+        self.stop_ = stop
+        self.krylov_ = spectrum.krylov
+        self.eigenvalues_ = spectrum.padded_eigenvalues
+        self._n_samples = float(spectrum.n_samples)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_ = coef
