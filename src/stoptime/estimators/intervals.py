@@ -104,7 +104,7 @@ def _quantile(values: Floats, observations: Floats, confidence: float) -> Floats
     if np.ptp(counts) == 0:
         return _at_place(values[live], _place(counts, confidence))
     share = _needed(float(counts.sum()), confidence) / counts.sum()
-    options = {"axis": 0, "weights": counts, "method": "inverted_cdf"}
+    options: dict[str, Any] = {"axis": 0, "weights": counts, "method": "inverted_cdf"}
     return np.asarray(np.quantile(values[live], share, **options))
 
 
