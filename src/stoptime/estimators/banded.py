@@ -127,23 +127,22 @@ class BandedRegressorCV(LinearRegressor):
         names = getattr(X, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
         X = X.toarray() if issparse(X) else X
-        self.bands_, member = bands_of(self.groups, X.shape[1], names)
-        self._member = member
+        self.bands_, self._member = bands_of(self.groups, X.shape[1], names)
         data = sample_of(X, y, sample_weight, bool(self.fit_intercept))
         # folds are drawn once, so that all scales are compared on the same ones
         splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
-        rows = BandedRows(data, member)
         rule, error = self._criterion(splits)
         if rule.name == "loo" and data.n_targets >= MANY_TARGETS:
             # path GCV costs little for any number of targets; the stop is chosen by all rows
             rule = get_rule("path-gcv")
-        search = BandSearch(rows, rule, error, self.per_target and not data.single_target)
+        per_target = self.per_target and not data.single_target
+        search = BandSearch(BandedRows(data, self._member), rule, error, per_target)
         with progress_shown(self.verbose):
             self.scales_ = self._best_scales(search)
         self.regressor_ = None
-        if search.per_target:
-            return self._fit_each(X, y, sample_weight, member, splits)
-        self.regressor_ = self._at(self.scales_, member, splits).fit(X, y, sample_weight)
+        if per_target:
+            return self._fit_each(X, y, sample_weight, splits)
+        self.regressor_ = self._at(self.scales_, splits).fit(X, y, sample_weight)
         self.stop_ = self.regressor_.stop_
         self.best_score_ = self.regressor_.best_score_
         self._keep(self.regressor_.coef_, self.regressor_.intercept_)
@@ -161,8 +160,7 @@ class BandedRegressorCV(LinearRegressor):
 
     def _best_scales(self, search: BandSearch) -> Array:
         """Return the best scales, of shape (n_bands,) or (n_targets, n_bands)."""
-        random = check_random_state(self.random_state)
-        draws = search.draws(self.n_draws, random)
+        draws = search.draws(self.n_draws, check_random_state(self.random_state))
         trials = [search.trial(one) for one in progress(draws, "draws")]
         targets = range(len(trials[0].error))
         descends = self.search == "gradient" and len(targets) <= MOST_DESCENTS
@@ -177,7 +175,7 @@ class BandedRegressorCV(LinearRegressor):
         scales /= scales.max(axis=1, keepdims=True)
         return scales if search.per_target else scales[0]
 
-    def _at(self, scales: Array, member: Any, splits: Any) -> StoppedRegressorCV:
+    def _at(self, scales: Array, splits: Any) -> StoppedRegressorCV:
         """Return the regressor at given scales, which chooses method and stop."""
         return StoppedRegressorCV(
             self.method,
@@ -187,24 +185,22 @@ class BandedRegressorCV(LinearRegressor):
             per_target=scales.ndim > 1,
             fit_intercept=self.fit_intercept,
             verbose=self.verbose,
-            penalty_matrix=Bands(member, np.ravel(scales).tolist()),
+            penalty_matrix=Bands(self._member, np.ravel(scales).tolist()),
         )
 
-    def _fit_each(self, X: Any, y: Any, weights: Any, member: Any, splits: Any) -> Self:
+    def _fit_each(self, X: Any, y: Any, weights: Any, splits: Any) -> Self:
         """Fit the method at the scales of each target, together for targets with the same ones."""
         self.coef_ = np.empty((y.shape[1], X.shape[1]), X.dtype)
         self.intercept_ = np.empty(y.shape[1], X.dtype)
-        stop, score = np.empty((2, y.shape[1]))
+        self.stop_, self.best_score_ = np.empty((2, y.shape[1]))
         distinct, place = np.unique(self.scales_, axis=0, return_inverse=True)
         for number, scales in enumerate(distinct):
             mine = np.flatnonzero(place.ravel() == number)
-            regressor = self._at(scales[None], member, splits).fit(X, y[:, mine], weights)
+            regressor = self._at(scales[None], splits).fit(X, y[:, mine], weights)
             self.coef_[mine] = regressor.coef_
             self.intercept_[mine] = regressor.intercept_
-            stop[mine] = regressor.stop_
-            score[mine] = regressor.best_score_
-        self.stop_ = stop
-        self.best_score_ = score
+            self.stop_[mine] = regressor.stop_
+            self.best_score_[mine] = regressor.best_score_
         return self
 
     def explained(self, X: ArrayLike, y: ArrayLike) -> dict[Any, Floats]:
