@@ -192,15 +192,17 @@ class BandedRegressorCV(LinearRegressor):
         """Fit the method at the scales of each target, together for targets with the same ones."""
         self.coef_ = np.empty((y.shape[1], X.shape[1]), X.dtype)
         self.intercept_ = np.empty(y.shape[1], X.dtype)
-        self.stop_, self.best_score_ = np.empty((2, y.shape[1]))
+        stop, score = np.empty((2, y.shape[1]))
         distinct, place = np.unique(self.scales_, axis=0, return_inverse=True)
         for number, scales in enumerate(distinct):
             mine = np.flatnonzero(place.ravel() == number)
             regressor = self._at(scales[None], splits).fit(X, y[:, mine], weights)
             self.coef_[mine] = regressor.coef_
             self.intercept_[mine] = regressor.intercept_
-            self.stop_[mine] = regressor.stop_
-            self.best_score_[mine] = regressor.best_score_
+            stop[mine] = regressor.stop_
+            score[mine] = regressor.best_score_
+        self.stop_ = stop
+        self.best_score_ = score
         return self
 
     def explained(self, X: ArrayLike, y: ArrayLike) -> dict[Any, Floats]:
