@@ -19,7 +19,7 @@ from sklearn.model_selection import (
     train_test_split,
 )
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import compute_sample_weight, get_tags
 
 import stoptime as st
 
@@ -316,8 +316,11 @@ def test_several_labels_for_a_row_are_refused_with_what_to_do(rng):
     ):
         with pytest.raises(ValueError, match=r"one label for each row.*MultiOutputClassifier"):
             model.fit(X, y)
+    scored = st.StoppedClassifierCV(scoring="accuracy")
+    assert not get_tags(scored).classifier_tags.multi_label
+    assert get_tags(st.StoppedClassifierCV()).classifier_tags.multi_label
     with pytest.raises(ValueError, match="scoring needs one label"):
-        st.StoppedClassifierCV(scoring="accuracy").fit(X, X > 0)
+        scored.fit(X, X > 0)
 
 
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "temperature"])

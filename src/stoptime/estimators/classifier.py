@@ -137,7 +137,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = getattr(self, "scoring", None) is None
         return tags
 
     def _regressor(self, **options: Any) -> StoppedRegressorCV:
