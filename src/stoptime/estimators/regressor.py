@@ -72,8 +72,8 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
         rows = self._opened_rows(X)
         if not rows.in_memory:
             raise TypeError(
-                f"Jackknife+ intervals need new rows in memory; got {type(X).__name__}: use "
-                'kind="jackknife".'
+                f"What you ask for needs new rows in memory; got {type(X).__name__}: use "
+                'kind="jackknife" for intervals, or give an array.'
             )
         return rows.X
 
