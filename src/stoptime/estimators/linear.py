@@ -1,4 +1,7 @@
-"""scikit-learn regressors, at a given stop or one that they choose: validate, call, store."""
+"""scikit-learn regressors, at a given stop or one that they choose: validate, call, store.
+
+The parameters of an estimator are the fields of a dataclass, which makes its ``__init__``.
+"""
 
 from __future__ import annotations
 
