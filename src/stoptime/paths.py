@@ -139,14 +139,12 @@ def path(*arguments: Any, **options: Any) -> Path:
         opened = open_data(X, y, **options)
         want = Want.path(method, stops) if gain is None else Want.up_to(float(gain))
         spectrum = opened.spectrum(replace(want, solver=solver))
-    drawn = draw(spectrum, method, stops)
-    warn_of_rounding(spectrum, drawn.error)
-    return drawn
+    return draw(spectrum, method, stops, warns=True)
 
 
-def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
+def draw(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool = False) -> Path:
     """Return the path of a method from a spectrum; the arguments are validated already."""
-    error = _errors(spectrum, method, stops)
+    error = _errors(spectrum, method, stops, warns=warns)
     method = method.tuned_to(spectrum.padded_eigenvalues)
     z = spectrum.response
     freedom: Floats | Callable[[], Floats]
@@ -200,14 +198,28 @@ class Drawing:
         return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 
 
-def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
-    """Return estimates of the relative error of a path, and refuse stops beyond a Krylov space."""
+def _errors(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool) -> Floats | None:
+    """Return estimates of the relative error of a path, or None if the spectrum is exact.
+
+    Stops beyond a Krylov space are refused. Users are warned where coefficients from products of X
+    may be off by more than a part in a million.
+    """
     accuracy = spectrum.accuracy
     given: Array = np.asarray(stops, np.float64)
     if isinstance(accuracy, Rounding):
-        exact = accuracy.worst == accuracy.dropped == accuracy.hidden == 0
-        tuned = method.tuned_to(spectrum.padded_eigenvalues)
-        return None if exact else accuracy.errors(tuned, given)
+        if accuracy.worst == accuracy.dropped == accuracy.hidden == 0:
+            return None
+        errors = accuracy.errors(method.tuned_to(spectrum.padded_eigenvalues), given)
+        worst = float(np.max(errors, initial=0))
+        trusted = accuracy.is_accepted or spectrum.solver != "gram"
+        if warns and worst > WARNED and not trusted:
+            warn_user(
+                "Columns are so dependent, or so different in scale, that rounding of XᵀX may "
+                f"change the coefficients at these stops by {min(worst, 1.0):.1g} of their size: "
+                "stop earlier, standardise or drop columns, or fit in memory.",
+                UserWarning,
+            )
+        return errors
     require_every_eigenvalue([method])
     errors = accuracy.errors(method, given)
     if not accuracy.allows(errors):
@@ -218,21 +230,6 @@ def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
             f"tol={accuracy.tol:g}. Use an earlier stop, or decompose with a larger max_gain."
         )
     return errors
-
-
-def warn_of_rounding(spectrum: Spectrum, errors: Floats | None) -> None:
-    """Warn where coefficients from products of X may be off by more than a part in a million."""
-    accuracy = spectrum.accuracy
-    if not isinstance(accuracy, Rounding) or accuracy.is_accepted or spectrum.solver != "gram":
-        return
-    worst = 0.0 if errors is None else float(np.max(errors, initial=0))
-    if worst > WARNED:
-        warn_user(
-            "Columns are so dependent, or so different in scale, that rounding of XᵀX may change "
-            f"the coefficients at these stops by {min(worst, 1.0):.1g} of their size: "
-            "stop earlier, standardise or drop columns, or fit in memory.",
-            UserWarning,
-        )
 
 
 def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats]:
@@ -269,8 +266,7 @@ def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Float
     own = np.broadcast_to(own.ravel(), np.size(spectrum.target_power)).copy()
     if isinstance(method, Filter):
         return _filtered(spectrum, method, distinct, own, shared=np.ndim(stop) == 0)
-    drawn = draw(spectrum, method, distinct)
-    warn_of_rounding(spectrum, drawn.error)
+    drawn = draw(spectrum, method, distinct, warns=True)
     # of adaptive methods, p x p derivatives are taken in every step; these many take about a second
     work = 2.0 * distinct[-1] * spectrum.n_features**3 * len(own)
     freedom = np.full((len(distinct), len(own)), np.nan)
@@ -286,7 +282,7 @@ def _filtered(
     spectrum: Spectrum, method: Filter, stops: Array, own: NDArray[np.intp], *, shared: bool
 ) -> tuple[Floats, Floats, Any]:
     """Return what :func:`fit_at` does for filters, with the number of the stop of each target."""
-    warn_of_rounding(spectrum, _errors(spectrum, method, stops))
+    _errors(spectrum, method, stops, warns=True)
     z = spectrum.response.reshape(len(spectrum.eigenvalues), len(own))
     gain = method.gain(spectrum.eigenvalues[:, None], stops)
     freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, stops))
