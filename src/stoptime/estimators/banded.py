@@ -32,8 +32,6 @@ from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import progress, progress_shown
 
-MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
-
 
 @dataclass(eq=False, repr=False)
 class BandedRegressorCV(LinearRegressor):
@@ -163,7 +161,8 @@ class BandedRegressorCV(LinearRegressor):
         draws = search.draws(self.n_draws, check_random_state(self.random_state))
         trials = [search.trial(one) for one in progress(draws, "draws")]
         targets = range(len(trials[0].error))
-        descends = self.search == "gradient" and len(targets) <= MOST_DESCENTS
+        # with more targets that have scales of their own, searches take much longer than draws
+        descends = self.search == "gradient" and len(targets) <= 16
         best = []
         for target in progress(targets, "scales"):
             found = sorted(trials, key=lambda trial: float(trial.error[target]))

@@ -34,9 +34,6 @@ from stoptime.support.user_warnings import warn_user
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Search, Searched
 
-PREDICTIONS_AT_ONCE = 2**24  # left-out predictions, 128 MB, held while quantiles are taken
-MANY_REFITS = 500  # rows from which on a warning says how many fits nested intervals take
-
 
 def half_width(residuals: Any, observations: Floats, confidence: float) -> Floats:
     """Return half the width of jackknife intervals, for each target if there are several.
@@ -67,7 +64,8 @@ def jackknife_plus(
     """
     confidence = positive_number("confidence", confidence, high=1.0)
     sizes = np.abs(on_host(residuals))
-    height = max(1, PREDICTIONS_AT_ONCE // sizes.size)
+    # 128 MB of left-out predictions are held while quantiles are taken
+    height = max(1, 2**24 // sizes.size)
     blocks: Any = (rows[start : start + height] for start in range(0, rows.shape[0], height))
     # rows of an operator cannot be taken one by one
     blocks = [rows] if isinstance(rows, LinearOperator) else blocks
@@ -200,7 +198,7 @@ def _nested_fits(searched: Searched) -> FoldFits:
         raise ValueError('kind="nested" needs rule="loo" or another rule without folds: use "cv+".')
     every = np.arange(rows_of(searched.rows).n_rows)
     splits = searched.rows.splits([(np.delete(every, row), [row]) for row in every])
-    if len(splits) > MANY_REFITS:
+    if len(splits) > 500:  # some seconds
         warn_user(
             f"Choosing the stop anew without each row takes {len(splits)} fits: "
             'kind="jackknife+" takes none, and covers as often from about 300 rows on.',

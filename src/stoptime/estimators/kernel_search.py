@@ -35,7 +35,6 @@ from stoptime.support.user_warnings import warn_user
 FEWEST_COMPARED = 250  # rows of a comparison; a smaller one would mislead
 MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
-NEAR_COPY = 0.01  # of the median distance: a row as close as this is a near copy
 
 Index = NDArray[np.intp]
 Named = Radial | None  # None is the linear kernel
@@ -337,7 +336,8 @@ def _neighbours(
 
     The ``blocks`` are all rows, each with the number of its first, and ``sampled`` are the few.
     """
-    near = NEAR_COPY * float(np.median(on_host(distances(sampled, sampled, 2))))
+    # a row as close as a hundredth of the median distance is a near copy
+    near = 0.01 * float(np.median(on_host(distances(sampled, sampled, 2))))
     nearest = np.full((2, len(few)), np.inf)
     place = np.zeros((2, len(few)), np.intp)
     for first, rows in blocks:

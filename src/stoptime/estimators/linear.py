@@ -38,8 +38,6 @@ from stoptime.theory.oracle import plug_in
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_PREDICTIONS = 2**30  # by fits without each row: some ten seconds of work
-
 
 @dataclass(eq=False, repr=False)
 class StoppedRegressor(LinearRegressor):
@@ -398,7 +396,7 @@ class StoppedRegressorCV(LinearRegressor):
         residuals: Any = self.left_out_residuals_
         rows = self._matrix(X) if kind == "jackknife+" else None
         count = 0 if rows is None else rows.shape[0] * math.prod(residuals.shape)
-        if rows is None or count > MOST_PREDICTIONS:
+        if rows is None or count > 2**30:  # some ten seconds of work
             if rows is not None:
                 warn_user(
                     f"The jackknife+ would take {count:.0e} predictions without each of the "
