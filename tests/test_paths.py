@@ -35,23 +35,6 @@ def test_path_from_the_mean_to_least_squares(data, name):
     np.testing.assert_allclose(drawn.predict(X)[-1], ols.predict(X), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("flow", "friction"), [("gradient-flow", None), ("nesterov-flow", 3)])
-def test_iterations_with_small_steps_follow_their_flow(data, flow, friction):
-    X, y = data
-    Xc, yc = X - X.mean(0), y - y.mean()
-    gaps = []
-    for root in (0.02, 0.01):
-        # time grows by the step of gradient descent, and by its root for Nesterov's method
-        step = root if friction is None else root**2
-        b = theta = np.zeros(5)
-        for k in range(1, round(2 / root) + 1):
-            b, old = theta + step / len(X) * Xc.T @ (yc - Xc @ theta), b
-            momentum = 0 if friction is None else (k - 1) / (k + friction - 1)
-            theta = b + momentum * (b - old)
-        gaps.append(np.abs(b - st.path(X, y, flow, 2.0).coef[0]).max())
-    assert gaps[1] < 0.6 * gaps[0] < 0.05
-
-
 @pytest.mark.parametrize("name", st.METHODS)
 def test_many_targets_are_many_single_ones(data, name):
     X, y = data

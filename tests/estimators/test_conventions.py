@@ -45,21 +45,17 @@ def test_a_grid_search_sets_the_parameter_of_a_method(method):
     assert model.method == method  # the methods of others are never changed
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        st.StoppedRegressor,
-        st.StoppedRegressorCV,
-        st.StoppedKernelRegressor,
-        st.StoppedKernelRegressorCV,
-        st.StoppedKernelClassifier,
-        st.StoppedKernelClassifierCV,
-        st.StoppedClassifier,
-        st.StoppedClassifierCV,
-    ],
-)
-def test_parameters_of_a_method_are_parameters_of_the_estimator(estimator):
-    model = estimator(st.HeavyBallFlow(damping=0.5))
+KINDS = [
+    "StoppedRegressor",
+    "StoppedClassifier",
+    "StoppedKernelRegressor",
+    "StoppedKernelClassifier",
+]
+
+
+@pytest.mark.parametrize("name", [*KINDS, *(f"{kind}CV" for kind in KINDS)])
+def test_parameters_of_a_method_are_parameters_of_the_estimator(name):
+    model = getattr(st, name)(st.HeavyBallFlow(damping=0.5))
     assert model.get_params()["method__damping"] == 0.5
     assert "method__damping" not in model.get_params(deep=False)
     other = clone(model)
