@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
@@ -138,36 +139,32 @@ def path(*arguments: Any, **options: Any) -> Path:
         opened = open_data(X, y, **options)
         want = Want.path(method, stops) if gain is None else Want.up_to(float(gain))
         spectrum = opened.spectrum(replace(want, solver=solver))
-    drawn = draw(spectrum, method, stops)
-    warn_of_rounding(spectrum, drawn.error)
-    return drawn
+    return draw(spectrum, method, stops, warns=True)
 
 
-def draw(spectrum: Spectrum, method: Method, stops: Floats) -> Path:
+def draw(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool = False) -> Path:
     """Return the path of a method from a spectrum; the arguments are validated already."""
-    error = _errors(spectrum, method, stops)
+    error = _errors(spectrum, method, stops, warns=warns)
     method = method.tuned_to(spectrum.padded_eigenvalues)
     z = spectrum.response
     freedom: Floats | Callable[[], Floats]
     if isinstance(method, Adaptive):
-        shape = (len(stops), spectrum.n_features, *z.shape[1:])
-        coef = features.coefficients(spectrum, method, stops).reshape(shape)
-        coef = like(spectrum.feature_mean, coef.astype(z.dtype, copy=False))
+        found = features.coefficients(spectrum, method, stops).astype(z.dtype, copy=False)
+        found = found.reshape(len(stops), spectrum.n_features, *z.shape[1:])
+        coef = like(spectrum.feature_mean, found)
         rounded = spectrum.rounded(coef)
         freedom = partial(features.freedom, spectrum, method, stops)
     else:
         components, freedom = _followed(spectrum, method, stops)
         with np.errstate(over="ignore", invalid="ignore"):
-            flat = components.reshape(len(z), int(np.prod(components.shape[1:])))
+            flat = components.reshape(len(z), math.prod(components.shape[1:]))
             coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
             coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
             if spectrum.geometry is not None:
                 coef = coef + spectrum.geometry.coef
-            rounded = spectrum.rounded(coef)
-        _check_finite(rounded)
+            rounded = _finite(spectrum.rounded(coef))
     columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
-    intercept = spectrum.target_mean - columns @ spectrum.feature_mean
-    intercept = spectrum.rounded(intercept)
+    intercept = spectrum.rounded(spectrum.target_mean - columns @ spectrum.feature_mean)
     return Path(method, stops, rounded, intercept, freedom, spectrum.krylov, error)
 
 
@@ -201,14 +198,28 @@ class Drawing:
         return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
 
 
-def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
-    """Return estimates of the relative error of a path, and refuse stops beyond a Krylov space."""
+def _errors(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool) -> Floats | None:
+    """Return estimates of the relative error of a path, or None if the spectrum is exact.
+
+    Stops beyond a Krylov space are refused. Users are warned where coefficients from products of X
+    may be off by more than a part in a million.
+    """
     accuracy = spectrum.accuracy
     given: Array = np.asarray(stops, np.float64)
     if isinstance(accuracy, Rounding):
-        exact = accuracy.worst == accuracy.dropped == accuracy.hidden == 0
-        tuned = method.tuned_to(spectrum.padded_eigenvalues)
-        return None if exact else accuracy.errors(tuned, given)
+        if accuracy.worst == accuracy.dropped == accuracy.hidden == 0:
+            return None
+        errors = accuracy.errors(method.tuned_to(spectrum.padded_eigenvalues), given)
+        worst = float(np.max(errors, initial=0))
+        trusted = accuracy.is_accepted or spectrum.solver != "gram"
+        if warns and worst > WARNED and not trusted:
+            warn_user(
+                "Columns are so dependent, or so different in scale, that rounding of XᵀX may "
+                f"change the coefficients at these stops by {min(worst, 1.0):.1g} of their size: "
+                "stop earlier, standardise or drop columns, or fit in memory.",
+                UserWarning,
+            )
+        return errors
     require_every_eigenvalue([method])
     errors = accuracy.errors(method, given)
     if not accuracy.allows(errors):
@@ -221,30 +232,17 @@ def _errors(spectrum: Spectrum, method: Method, stops: Floats) -> Floats | None:
     return errors
 
 
-def warn_of_rounding(spectrum: Spectrum, errors: Floats | None) -> None:
-    """Warn where coefficients from products of X may be off by more than a part in a million."""
-    accuracy = spectrum.accuracy
-    if not isinstance(accuracy, Rounding) or accuracy.is_accepted or spectrum.solver != "gram":
-        return
-    worst = 0.0 if errors is None else float(np.max(errors, initial=0))
-    if worst > WARNED:
-        warn_user(
-            "Columns are so dependent, or so different in scale, that rounding of XᵀX may change "
-            f"the coefficients at these stops by {min(worst, 1.0):.1g} of their size: "
-            "stop earlier, standardise or drop columns, or fit in memory.",
-            UserWarning,
-        )
-
-
 def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats, Floats]:
     """Return the path in the eigenbasis, and its degrees of freedom Σ sφ, NaN if unknown."""
     s: Floats = spectrum.eigenvalues.astype(np.float64)
-    columns = spectrum.response.reshape(len(s), int(np.prod(spectrum.response.shape[1:])))
-    atoms = s  # the same array, so that gains are computed once
-    weights = np.ones_like(s)
-    unknown = not spectrum.accuracy.complete and spectrum.density is None
-    if not spectrum.accuracy.complete:
-        atoms, weights = (s[:0], s[:0]) if unknown else spectrum.atoms
+    single = spectrum.response.ndim == 1
+    columns = spectrum.response.reshape(len(s), math.prod(spectrum.response.shape[1:]))
+    complete = spectrum.accuracy.complete
+    unknown = not complete and spectrum.density is None
+    # the eigenvalues are the same array where they can be, so that gains are computed once
+    atoms, weights = (s, np.ones_like(s)) if complete else (s[:0], s[:0])
+    if not (complete or unknown):
+        atoms, weights = spectrum.atoms
     components, gains = method.follow(s, columns, stops, atoms)
     with np.errstate(over="ignore", invalid="ignore"):  # NaN where a late filter overflows
         freedom = np.tensordot(weights * atoms, gains, axes=1)
@@ -252,21 +250,8 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
         # rounding may spoil a late filter, whose sum is then no trace
         freedom = np.clip(freedom, 0, spectrum.n_features)
     freedom = freedom + (np.nan if unknown else float(spectrum.n_unpenalised))
-    if spectrum.response.ndim == 1:
-        components = components[..., 0]
-    shared = isinstance(method, Filter) or spectrum.response.ndim == 1  # one filter for all targets
-    return components, freedom[:, 0] if shared else freedom
-
-
-def _affordable_freedom(drawn: Path) -> Floats:
-    """Return the degrees of freedom of a path, or NaN where they would take too long."""
-    p, *targets = drawn.coef.shape[1:]
-    # only adaptive methods have derivatives to compute, p x p numbers in every step
-    work = 2.0 * float(np.max(drawn.stops)) * p**3 * np.prod(targets)
-    # so many operations take about a second
-    if not isinstance(drawn.method, Adaptive) or work <= 2e10:
-        return drawn.degrees_of_freedom
-    return np.full((len(drawn.stops), *drawn.coef.shape[2:]), np.nan)
+    shared = single or isinstance(method, Filter)  # one filter for all targets
+    return components[..., 0] if single else components, freedom[:, 0] if shared else freedom
 
 
 def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Floats, Any]:
@@ -275,45 +260,55 @@ def fit_at(spectrum: Spectrum, method: Method, stop: Any) -> tuple[Floats, Float
     The stop is one for all targets, and then the degrees of freedom are one number, or one for each
     target.
     """
-    z = spectrum.response.reshape(len(spectrum.eigenvalues), np.size(spectrum.target_power))
-    targets = np.arange(z.shape[1])
     method = method.tuned_to(spectrum.padded_eigenvalues)
     distinct, own = np.unique(np.asarray(stop, np.float64), return_inverse=True)
-    own = np.broadcast_to(own.ravel(), targets.shape)
-    single = spectrum.response.ndim == 1
-    if not isinstance(method, Filter):
-        drawn = draw(spectrum, method, distinct)
-        warn_of_rounding(spectrum, drawn.error)
-        freedom = _affordable_freedom(drawn)
-        if np.ndim(stop) == 0:
-            return drawn.coef[0].swapaxes(0, -1), drawn.intercept[0], float(np.mean(freedom[0]))
-        own = own.copy()  # tensors are indexed by arrays that can be written
-        return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom[own, targets]
-    warn_of_rounding(spectrum, _errors(spectrum, method, distinct))
-    gain = method.gain(spectrum.eigenvalues[:, None], distinct)
-    freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, distinct))
+    # a copy, because tensors are indexed by arrays that can be written
+    own = np.broadcast_to(own.ravel(), np.size(spectrum.target_power)).copy()
+    if isinstance(method, Filter):
+        return _filtered(spectrum, method, distinct, own, shared=np.ndim(stop) == 0)
+    drawn = draw(spectrum, method, distinct, warns=True)
+    # of adaptive methods, p x p derivatives are taken in every step; these many take about a second
+    work = 2.0 * distinct[-1] * spectrum.n_features**3 * len(own)
+    freedom = np.full((len(distinct), len(own)), np.nan)
+    if not isinstance(method, Adaptive) or work <= 2e10:
+        freedom = drawn.degrees_of_freedom
+    if np.ndim(stop) == 0:
+        return drawn.coef[0].swapaxes(0, -1), drawn.intercept[0], float(np.mean(freedom[0]))
+    targets = np.arange(len(own))
+    return drawn.coef[own, :, targets], drawn.intercept[own, targets], freedom[own, targets]
+
+
+def _filtered(
+    spectrum: Spectrum, method: Filter, stops: Array, own: NDArray[np.intp], *, shared: bool
+) -> tuple[Floats, Floats, Any]:
+    """Return what :func:`fit_at` does for filters, with the number of the stop of each target."""
+    _errors(spectrum, method, stops, warns=True)
+    z = spectrum.response.reshape(len(spectrum.eigenvalues), len(own))
+    gain = method.gain(spectrum.eigenvalues[:, None], stops)
+    freedom = spectrum.freedom(gain, lambda atoms: method.gain(atoms, stops))
     # coefficients of many targets are large: they are rounded block by block
     dtype = spectrum.precision or z.dtype
-    coef = empty(spectrum.feature_mean, (len(targets), spectrum.n_features), dtype)
-    intercept = empty(spectrum.feature_mean, (len(targets),))
+    coef = empty(spectrum.feature_mean, (len(own), spectrum.n_features), dtype)
+    intercept = empty(spectrum.feature_mean, (len(own),))
     mean = spectrum.target_mean.reshape(-1)
-    free = None
-    if spectrum.geometry is not None:
-        free = spectrum.geometry.coef.reshape(spectrum.n_features, -1).T
-    for block in slices(len(targets), 2**22 // max(len(z), 1)):
+    for block in slices(len(own), 2**22 // max(len(z), 1)):
         with np.errstate(over="ignore", invalid="ignore"):
             components = (gain[:, own[block]] * z[:, block]).astype(z.dtype, copy=False)
             found = (spectrum.basis @ like(coef, components)).T
-            found = found if free is None else found + free[block]
+            if spectrum.geometry is not None:
+                free = spectrum.geometry.coef.reshape(spectrum.n_features, -1)
+                found = found + free[:, block].T
             coef[block] = found
             intercept[block] = mean[block] - found @ spectrum.feature_mean
-    coef = spectrum.rounded(coef)
-    _check_finite(coef)
+    coef = _finite(spectrum.rounded(coef))
     intercept = spectrum.rounded(intercept)
-    degrees: Any = freedom[own] if np.ndim(stop) else float(freedom[0])
+    degrees: Any = float(freedom[0]) if shared else freedom[own]
+    single = spectrum.response.ndim == 1
     return (coef[0], intercept[0], degrees) if single else (coef, intercept, degrees)
 
 
-def _check_finite(coef: Any) -> None:
+def _finite(coef: Any) -> Any:
+    """Return coefficients, or raise a ValueError where they overflow."""
     if not (abs(coef) < np.inf).all():
         raise ValueError("Coefficients overflow at the largest stops: stop earlier, or rescale X.")
+    return coef

@@ -164,6 +164,13 @@ def test_columns_of_tables_and_of_transformers():
         found = st.BandedRegressorCV(groups, **options).fit(X, y)
         assert found.bands_ == ["standardscaler", "polynomialfeatures"]
         np.testing.assert_allclose(found.scales_.max(), 1)
+    levels = table.set_axis(pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), axis=1)
+    by_level = {"who": ("a", 1), "what": [("a", 2), ("b", 1)]}
+    found = st.BandedRegressorCV(by_level, **options).fit(levels, y)
+    np.testing.assert_array_equal(found.coef_, model.coef_)
+    assert found.explained(levels, y) == pytest.approx(model.explained(table, y))
+    with pytest.raises(ValueError, match="no columns of the names"):
+        st.BandedRegressorCV({"who": [("c", 1)]}).fit(levels, y)
     unfitted = clone(columns)
     with pytest.raises(ValueError, match="Fit the ColumnTransformer"):
         st.BandedRegressorCV(unfitted).fit(X, y)

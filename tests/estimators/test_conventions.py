@@ -45,21 +45,17 @@ def test_a_grid_search_sets_the_parameter_of_a_method(method):
     assert model.method == method  # the methods of others are never changed
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        st.StoppedRegressor,
-        st.StoppedRegressorCV,
-        st.StoppedKernelRegressor,
-        st.StoppedKernelRegressorCV,
-        st.StoppedKernelClassifier,
-        st.StoppedKernelClassifierCV,
-        st.StoppedClassifier,
-        st.StoppedClassifierCV,
-    ],
-)
-def test_parameters_of_a_method_are_parameters_of_the_estimator(estimator):
-    model = estimator(st.HeavyBallFlow(damping=0.5))
+KINDS = [
+    "StoppedRegressor",
+    "StoppedClassifier",
+    "StoppedKernelRegressor",
+    "StoppedKernelClassifier",
+]
+
+
+@pytest.mark.parametrize("name", [*KINDS, *(f"{kind}CV" for kind in KINDS)])
+def test_parameters_of_a_method_are_parameters_of_the_estimator(name):
+    model = getattr(st, name)(st.HeavyBallFlow(damping=0.5))
     assert model.get_params()["method__damping"] == 0.5
     assert "method__damping" not in model.get_params(deep=False)
     other = clone(model)
@@ -78,20 +74,6 @@ def test_every_method_has_its_parameters(name):
     assert type(method)(**method.get_params()) == method
     assert method.with_params() == method
     assert clone(method) is method
-
-
-def test_wrong_parameters_of_methods():
-    with pytest.raises(ValueError, match=r'no parameter "fricton": did you mean "friction"\?'):
-        st.StoppedRegressor().set_params(method__fricton=3)
-    with pytest.raises(ValueError, match="Its parameters: none"):
-        st.StoppedRegressor("ridge").set_params(method__friction=3)
-    with pytest.raises(ValueError, match="friction must be"):
-        st.StoppedRegressor().set_params(method__friction=-1)
-    for several in ("auto", ["ridge", "nesterov"]):
-        with pytest.raises(ValueError, match="method__friction needs one method"):
-            st.StoppedRegressorCV(several).set_params(method__friction=3)
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        st.StoppedRegressor().set_params(methods__friction=3)
 
 
 # ---------------------------------------------------------------- alpha and best score
@@ -233,11 +215,6 @@ def test_groups_are_routed_to_the_splitter(make):
     assert len(found["test_score"]) == 4
 
 
-def test_groups_of_another_length():
-    with pytest.raises(ValueError, match="groups"):
-        st.StoppedRegressorCV().fit(X, y, groups=np.zeros(5))
-
-
 # ---------------------------------------------------------------- shapes and frames
 
 
@@ -270,18 +247,69 @@ def test_frames_of_sparse_columns_are_sparse_matrices(rng):
 # ---------------------------------------------------------------- mistakes in arguments
 
 
-def test_names_that_are_nearly_right():
-    with pytest.raises(ValueError, match='did you mean "nesterov-flow"'):
-        st.get_method("nesterov_flow")
-    with pytest.raises(ValueError, match='did you mean "gradient-flow"'):
-        st.get_method("GradientFlow")
-    with pytest.raises(ValueError, match='did you mean "path-gcv"'):
-        st.StoppedRegressorCV(rule="pathgcv").fit(X, y)
-    for word in ("leave-one-out", "LeaveOneOut"):
-        with pytest.raises(ValueError, match='did you mean "loo"'):
-            st.get_rule(word)
-    with pytest.raises(ValueError, match=r"Unknown rule 'zzz'\. Choose one of loo"):
-        st.get_rule("zzz")
+KNOWN = {"eigenvalues": [1, 0.1], "noise": 1, "n_samples": 9}
+STEEP = np.random.default_rng(0).standard_normal((40, 6)) * np.geomspace(1, 1e-6, 6)
+CUT_SHORT = st.decompose(STEEP, STEEP.sum(axis=1), max_gain=10.0)
+WITH_A_TYPO = r'no parameter "fricton": did you mean "friction"\?'
+MISTAKES = [
+    (lambda: st.get_method("nesterov_flow"), ValueError, 'did you mean "nesterov-flow"'),
+    (lambda: st.get_method("GradientFlow"), ValueError, 'did you mean "gradient-flow"'),
+    (lambda: fitted(rule="pathgcv"), ValueError, 'did you mean "path-gcv"'),
+    (lambda: st.get_rule("leave-one-out"), ValueError, 'did you mean "loo"'),
+    (lambda: st.get_rule("LeaveOneOut"), ValueError, 'did you mean "loo"'),
+    (lambda: st.get_rule("zzz"), ValueError, r"Unknown rule 'zzz'\. Choose one of loo"),
+    (lambda: st.get_method(int), TypeError, "<class 'int'> is not a Method"),
+    (
+        lambda: st.decompose(X, y, penalty_matrix=st.Bands),
+        TypeError,
+        "Bands needs parameters: give an instance",
+    ),
+    (lambda: fitted(rule=st.HoldOut), TypeError, "HoldOut needs parameters: give an instance"),
+    (lambda: fitted(cv=KFold), TypeError, r"write cv=KFold\(\)"),
+    (lambda: st.StoppedClassifierCV(cv=KFold).fit(X, y > 140), TypeError, r"write cv=KFold\(\)"),
+    (lambda: st.StoppedRegressor("auto", stop=3.0).fit(X, y), ValueError, "(?i)method"),
+    (lambda: st.StoppedClassifier("auto", stop=3.0).fit(X, y > 140), ValueError, "(?i)method"),
+    (
+        lambda: of_method(fricton=3),
+        ValueError,
+        r'no parameter "fricton": did you mean "friction"\?',
+    ),
+    (lambda: of_method("ridge", friction=3), ValueError, "Its parameters: none"),
+    (lambda: of_method(friction=-1), ValueError, "friction must be"),
+    (lambda: of_method("auto", friction=3), ValueError, "method__friction needs one method"),
+    (lambda: of_method(["ridge"], friction=3), ValueError, "method__friction needs one method"),
+    (lambda: st.StoppedRegressor().set_params(methods__step=1), ValueError, "Invalid parameter"),
+    (lambda: st.StoppedRegressorCV().fit(X, y, groups=np.zeros(5)), ValueError, "groups"),
+    (lambda: st.training_error(SPECTRUM, "ridge", [[1.0]]), ValueError, "one number or a list"),
+    (
+        lambda: st.bayes_risk("ridge", [[1.0]], signal=1, **KNOWN),
+        ValueError,
+        "one number or a list",
+    ),
+    (lambda: st.decompose(X, y, max_gain=np.nan), ValueError, "max_gain"),
+    (lambda: st.decompose(X, y, max_gain=-1), ValueError, "max_gain"),
+    (lambda: st.decompose(X, y, max_gain="all"), ValueError, "max_gain"),
+    (
+        lambda: st.leave_one_out(STEEP, STEEP.sum(axis=1), "ridge", [1.0], spectrum=CUT_SHORT),
+        ValueError,
+        "max_gain",
+    ),
+]
+
+
+def of_method(method="accelerated-flow", **options):
+    changes = {f"method__{name}": value for name, value in options.items()}
+    return st.StoppedRegressorCV(method).set_params(**changes)
+
+
+def fitted(**options):
+    return st.StoppedRegressorCV(**options).fit(X, y)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), MISTAKES)
+def test_mistakes_are_told_with_what_to_do(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_names_do_for_methods_everywhere():
@@ -302,33 +330,16 @@ def test_names_do_for_methods_everywhere():
 def test_a_class_in_the_place_of_an_instance():
     assert st.get_method(st.GradientFlow) == st.GradientFlow()
     assert st.get_rule(st.PathGCV) == st.PathGCV()
-    named = st.StoppedRegressorCV("ridge", rule="path-gcv").fit(X, y)
     model = st.StoppedRegressorCV(st.Ridge, rule=st.PathGCV).fit(X, y)
-    np.testing.assert_array_equal(model.coef_, named.coef_)
+    np.testing.assert_array_equal(model.coef_, fitted(method="ridge", rule="path-gcv").coef_)
     assert st.Averaged(st.GradientDescent) == st.Averaged(st.GradientDescent())
     smooth = [st.decompose(X, y, penalty_matrix=one) for one in (st.Differences, st.Differences())]
     np.testing.assert_array_equal(smooth[0].eigenvalues, smooth[1].eigenvalues)
-    with pytest.raises(TypeError, match=r"Bands needs parameters: give an instance"):
-        st.decompose(X, y, penalty_matrix=st.Bands)
-    with pytest.raises(TypeError, match=r"HoldOut needs parameters: give an instance"):
-        st.StoppedRegressorCV(rule=st.HoldOut).fit(X, y)
-    with pytest.raises(TypeError, match="<class 'int'> is not a Method"):
-        st.get_method(int)
-    for estimator in (st.StoppedRegressorCV, st.StoppedClassifierCV):
-        with pytest.raises(TypeError, match=r"write cv=KFold\(\)"):
-            estimator(cv=KFold).fit(X, y > 140)
 
 
 def test_methods_in_an_array_are_a_list_of_methods():
     names = ["ridge", "gradient-flow"]
-    found, expected = (st.StoppedRegressorCV(given).fit(X, y) for given in (np.array(names), names))
-    assert found.method_ == expected.method_
-
-
-def test_a_given_stop_has_one_method_for_regressors_and_classifiers():
-    for model in (st.StoppedRegressor("auto", stop=3.0), st.StoppedClassifier("auto", stop=3.0)):
-        with pytest.raises(ValueError, match=r"(?i)method"):
-            model.fit(X, y > 140)
+    assert fitted(method=np.array(names)).method_ == fitted(method=names).method_
 
 
 @pytest.mark.parametrize("stop", ["5", True, [True, False], ["1", "2"], 1j, None, [None]])
@@ -340,18 +351,6 @@ def test_stops_that_only_look_like_numbers(stop):
             st.StoppedRegressor(stop=stop).fit(X, y)
 
 
-def test_stops_of_two_dimensions():
-    known = {"eigenvalues": [1.0], "signal": 1, "noise": 1, "n_samples": 5}
-    for call in (
-        lambda: st.path(SPECTRUM, "ridge", [[1.0]]),
-        lambda: st.path_gcv(SPECTRUM, "ridge", [[1.0]]),
-        lambda: st.training_error(SPECTRUM, "ridge", [[1.0]]),
-        lambda: st.bayes_risk("ridge", [[1.0]], **known),
-    ):
-        with pytest.raises(ValueError, match="one number or a list"):
-            call()
-
-
 @pytest.mark.parametrize(
     ("covariance", "message"),
     [
@@ -361,43 +360,25 @@ def test_stops_of_two_dimensions():
     ],
 )
 def test_a_covariance_that_is_none(covariance, message):
-    given = {"eigenvalues": [1, 0.1], "noise": 1, "n_samples": 9, "covariance": covariance}
-    with pytest.raises(ValueError, match=message):
-        st.risk("ridge", [1.0], signal=[1, 1], **given)
-    with pytest.raises(ValueError, match=message):
-        st.bayes_risk("ridge", [1.0], signal=1.0, **given)
-
-
-@pytest.mark.parametrize("max_gain", [np.nan, -1, "all"])
-def test_a_gain_that_cannot_be_asked_for(max_gain):
-    with pytest.raises(ValueError, match="max_gain"):
-        st.decompose(X, y, max_gain=max_gain)
-
-
-def test_a_spectrum_that_was_cut_short_leaves_no_row_out():
-    rng = np.random.default_rng(0)
-    steep = rng.standard_normal((40, 6)) * np.geomspace(1, 1e-6, 6)
-    response = steep @ np.ones(6) + rng.standard_normal(40)
-    spectrum = st.decompose(steep, response, max_gain=10.0)
-    assert spectrum.accuracy.gain < np.inf
-    with pytest.raises(ValueError, match="max_gain"):
-        st.leave_one_out(steep, response, "ridge", [1.0], spectrum=spectrum)
+    for function, signal in ((st.risk, [1, 1]), (st.bayes_risk, 1.0)):
+        with pytest.raises(ValueError, match=message):
+            function("ridge", [1.0], signal=signal, covariance=covariance, **KNOWN)
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None, 0.0])
 def test_truth_values_that_are_none(value):
     for call in (
-        lambda: st.StoppedRegressor(fit_intercept=value).fit(X, y),
-        lambda: st.StoppedRegressorCV(fit_intercept=value).fit(X, y),
-        lambda: st.StoppedKernelRegressor(fit_intercept=value).fit(X, y),
-        lambda: st.decompose(X, y, fit_intercept=value),
-        lambda: st.decompose_kernel(X @ X.T, y, fit_intercept=value),
+        lambda **option: st.StoppedRegressor(**option).fit(X, y),
+        fitted,
+        lambda **option: st.StoppedKernelRegressor(**option).fit(X, y),
+        lambda **option: st.decompose(X, y, **option),
+        lambda **option: st.decompose_kernel(X @ X.T, y, **option),
     ):
         with pytest.raises(TypeError, match="fit_intercept must be True or False"):
-            call()
+            call(fit_intercept=value)
     for name in ("per_target", "prefer_simple"):
         with pytest.raises(TypeError, match=f"{name} must be True or False"):
-            st.StoppedRegressorCV(**{name: value}).fit(X, y)
+            fitted(**{name: value})
     assert st.decompose(X, y, fit_intercept=np.bool_(False)).fit_intercept is False
 
 

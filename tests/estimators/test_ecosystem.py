@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy import sparse
 from scipy.optimize import minimize_scalar
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import make_pipeline
@@ -111,16 +110,6 @@ def test_dispatching_changes_nothing_for_numpy():
         check=False,
     )
     assert found.stdout == "passed\n", found.stderr
-
-
-@pytest.mark.parametrize("pair", fitted()[:6], ids=of_class)
-def test_sparse_arrays_are_taken_like_sparse_matrices(pair):
-    model, response = pair
-    model.fit(sparse.csr_array(X), response)
-    other = sklearn.clone(model).fit(sparse.csr_matrix(X), response)
-    np.testing.assert_array_equal(model.coef_, other.coef_)
-    for form in (sparse.csr_array, sparse.csc_array, sparse.csr_matrix):
-        np.testing.assert_array_equal(model.predict(form(X)), other.predict(sparse.csr_matrix(X)))
 
 
 # data frames

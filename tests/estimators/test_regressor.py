@@ -6,7 +6,6 @@ from sklearn.linear_model import RidgeCV
 
 import stoptime as st
 from contract import fitted
-from stoptime.stopping.rule import TIE
 
 # ---------------------------------------------------------------- at a given stop
 
@@ -64,41 +63,16 @@ def test_ridge_agrees_with_ridgecv(diabetes):
     np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-8)
 
 
-def test_the_best_of_several_methods_is_taken(diabetes):
-    names = ["spectral-cutoff", "ridge", "gradient-flow", st.AcceleratedFlow(5), "heavy-ball-flow"]
-    model = st.StoppedRegressorCV(names).fit(*diabetes)
-    singles = [st.StoppedRegressorCV(name).fit(*diabetes) for name in names]
-    least = min(single.choice_.error for single in singles)
-    # of methods that are equal to four digits the first is taken
-    best = next(one for one in singles if one.choice_.error <= (1 + TIE) * least)
-    assert model.method_ == best.method_
-    assert model.stop_ == pytest.approx(best.stop_, rel=1e-9)
-
-
 def test_per_target_stops(rng, diabetes):
     X, y = diabetes
     Y = np.column_stack([y, rng.standard_normal(len(y)), -y])
     model = st.StoppedRegressorCV("nesterov-flow", per_target=True).fit(X, Y)
-    assert model.stop_.shape == (3,)
     assert model.stop_[1] < model.stop_[0]
-    assert model.coef_.shape == (3, 10)
-    assert model.degrees_of_freedom_.shape == (3,)
     for k in range(3):
         one = st.StoppedRegressor(stop=model.stop_[k]).fit(X, Y[:, k])
         np.testing.assert_allclose(model.coef_[k], one.coef_, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(model.predict(X)[:, k], one.predict(X), rtol=1e-8)
+        assert model.degrees_of_freedom_[k] == pytest.approx(one.degrees_of_freedom_)
     assert np.isscalar(st.StoppedRegressorCV(per_target=True).fit(X, y).stop_)
-
-
-def test_hold_out_rule_refits_on_all_training_rows(diabetes):
-    X, y = diabetes
-    rule = st.HoldOut(X[300:], y[300:])
-    model = st.StoppedRegressorCV("nesterov-flow", rule=rule).fit(X[:300], y[:300])
-    path = st.path(X[:300], y[:300], "nesterov-flow", model.stops_)
-    errors = ((path.predict(X[300:]) - y[300:]) ** 2).mean(axis=1)
-    np.testing.assert_allclose(model.errors_, errors, rtol=1e-9)
-    again = st.StoppedRegressor(stop=model.stop_).fit(X[:300], y[:300])
-    np.testing.assert_allclose(model.coef_, again.coef_)
 
 
 @pytest.mark.parametrize("name", ["gradient-descent", "nesterov"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -31,9 +32,8 @@ from stoptime.stopping.rule import Rule
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import progress, progress_shown
 
-MOST_DESCENTS = 16  # targets with scales of their own: with more of them, only draws are compared
 
-
+@dataclass(eq=False, repr=False)
 class BandedRegressorCV(LinearRegressor):
     r"""Least squares stopped early, with a scale for each band of columns.
 
@@ -92,36 +92,19 @@ class BandedRegressorCV(LinearRegressor):
     {'signal': 0.8, 'noise': 0.04}
     """
 
-    regressor_: StoppedRegressorCV | None
-
-    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
-        self,
-        groups: Any,
-        method: str | Method | Sequence[str | Method] = "ridge",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        per_target: bool = False,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        *,
-        search: Literal["gradient", "random"] = "gradient",
-        n_draws: int = 20,
-        n_starts: int = 3,
-        random_state: Any = 0,
-    ) -> None:
-        self.groups = groups
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
-        self.per_target = per_target
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
-        self.search = search
-        self.n_draws = n_draws
-        self.n_starts = n_starts
-        self.random_state = random_state
+    groups: Any
+    method: str | Method | Sequence[str | Method] = "ridge"
+    stops: ArrayLike | int | None = None
+    cv: Any = None
+    rule: str | Rule = "loo"
+    per_target: bool = False
+    fit_intercept: bool = True
+    verbose: bool = False
+    _: KW_ONLY
+    search: Literal["gradient", "random"] = "gradient"
+    n_draws: int = 20
+    n_starts: int = 3
+    random_state: Any = 0
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the scales and the stop, and fit the coefficients there, to all rows.
@@ -139,25 +122,25 @@ class BandedRegressorCV(LinearRegressor):
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
         options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES}
         options["ensure_min_samples"] = 2  # with one row there is nothing to choose by
+        names = getattr(X, "columns", None)
         X, y = validate_data(self, X, y, accept_sparse=["csr"], **options)
         X = X.toarray() if issparse(X) else X
-        names = getattr(self, "feature_names_in_", None)
-        self.bands_, member = bands_of(self.groups, X.shape[1], names)
+        self.bands_, self._member = bands_of(self.groups, X.shape[1], names)
         data = sample_of(X, y, sample_weight, bool(self.fit_intercept))
         # folds are drawn once, so that all scales are compared on the same ones
         splits = None if self.cv is None else list(check_cv(self.cv).split(X, y))
-        rows = BandedRows(data, member)
         rule, error = self._criterion(splits)
         if rule.name == "loo" and data.n_targets >= MANY_TARGETS:
             # path GCV costs little for any number of targets; the stop is chosen by all rows
             rule = get_rule("path-gcv")
-        search = BandSearch(rows, rule, error, self.per_target and not data.single_target)
+        per_target = self.per_target and not data.single_target
+        search = BandSearch(BandedRows(data, self._member), rule, error, per_target)
         with progress_shown(self.verbose):
             self.scales_ = self._best_scales(search)
         self.regressor_ = None
-        if search.per_target:
-            return self._fit_each(X, y, sample_weight, member, splits)
-        self.regressor_ = self._at(self.scales_, member, splits).fit(X, y, sample_weight)
+        if per_target:
+            return self._fit_each(X, y, sample_weight, splits)
+        self.regressor_ = self._at(self.scales_, splits).fit(X, y, sample_weight)
         self.stop_ = self.regressor_.stop_
         self.best_score_ = self.regressor_.best_score_
         self._keep(self.regressor_.coef_, self.regressor_.intercept_)
@@ -175,11 +158,11 @@ class BandedRegressorCV(LinearRegressor):
 
     def _best_scales(self, search: BandSearch) -> Array:
         """Return the best scales, of shape (n_bands,) or (n_targets, n_bands)."""
-        random = check_random_state(self.random_state)
-        draws = search.draws(self.n_draws, random)
+        draws = search.draws(self.n_draws, check_random_state(self.random_state))
         trials = [search.trial(one) for one in progress(draws, "draws")]
         targets = range(len(trials[0].error))
-        descends = self.search == "gradient" and len(targets) <= MOST_DESCENTS
+        # with more targets that have scales of their own, searches take much longer than draws
+        descends = self.search == "gradient" and len(targets) <= 16
         best = []
         for target in progress(targets, "scales"):
             found = sorted(trials, key=lambda trial: float(trial.error[target]))
@@ -191,7 +174,7 @@ class BandedRegressorCV(LinearRegressor):
         scales /= scales.max(axis=1, keepdims=True)
         return scales if search.per_target else scales[0]
 
-    def _at(self, scales: Array, member: Any, splits: Any) -> StoppedRegressorCV:
+    def _at(self, scales: Array, splits: Any) -> StoppedRegressorCV:
         """Return the regressor at given scales, which chooses method and stop."""
         return StoppedRegressorCV(
             self.method,
@@ -201,10 +184,10 @@ class BandedRegressorCV(LinearRegressor):
             per_target=scales.ndim > 1,
             fit_intercept=self.fit_intercept,
             verbose=self.verbose,
-            penalty_matrix=Bands(member, np.ravel(scales).tolist()),
+            penalty_matrix=Bands(self._member, np.ravel(scales).tolist()),
         )
 
-    def _fit_each(self, X: Any, y: Any, weights: Any, member: Any, splits: Any) -> Self:
+    def _fit_each(self, X: Any, y: Any, weights: Any, splits: Any) -> Self:
         """Fit the method at the scales of each target, together for targets with the same ones."""
         self.coef_ = np.empty((y.shape[1], X.shape[1]), X.dtype)
         self.intercept_ = np.empty(y.shape[1], X.dtype)
@@ -212,7 +195,7 @@ class BandedRegressorCV(LinearRegressor):
         distinct, place = np.unique(self.scales_, axis=0, return_inverse=True)
         for number, scales in enumerate(distinct):
             mine = np.flatnonzero(place.ravel() == number)
-            regressor = self._at(scales[None], member, splits).fit(X, y[:, mine], weights)
+            regressor = self._at(scales[None], splits).fit(X, y[:, mine], weights)
             self.coef_[mine] = regressor.coef_
             self.intercept_[mine] = regressor.intercept_
             stop[mine] = regressor.stop_
@@ -238,9 +221,9 @@ class BandedRegressorCV(LinearRegressor):
         rows = self._matrix(X)
         y = np.asarray(y, dtype=np.float64)
         centred = y - y.mean(axis=0)
-        _, member = bands_of(self.groups, rows.shape[1], getattr(self, "feature_names_in_", None))
         coef = self.coef_.T.astype(np.float64)
-        parts = [rows[:, member == b] @ coef[member == b] for b in range(len(self.bands_))]
+        bands = [self._member == band for band in range(len(self.bands_))]
+        parts = [rows[:, band] @ coef[band] for band in bands]
         parts = [part - part.mean(axis=0) for part in parts]
         weights = (2 * centred - np.sum(parts, axis=0)) / (centred**2).sum(axis=0)
         shares = [(part * weights).sum(axis=0) for part in parts]

@@ -6,7 +6,7 @@ A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from stoptime.estimators import probabilities
 from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
+from stoptime.estimators.regressor import one_stop
 from stoptime.estimators.summary import CoefficientSummary
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
@@ -26,8 +27,7 @@ from stoptime.stopping.held_out import HoldOut, is_leave_one_out
 from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
-from stoptime.support.arrays import Floats, array_namespace, like, on_host
-from stoptime.support.checks import nonnegative
+from stoptime.support.arrays import Floats, like, on_host
 from stoptime.support.labels import classes_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         values = decisions.reshape(-1) if self._multilabel else decisions
         found = probabilities.probabilities(self.slope_, values)
         if self._curves is not None:
-            found = probabilities.isotonic_probabilities(self._curves, values)
+            found = probabilities.isotonic_probabilities(self._curves, values - self._shift)
         return found[:, 1].reshape(decisions.shape) if self._multilabel else found
 
     def summary(self) -> CoefficientSummary:
@@ -119,21 +119,8 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         decisions = regressor.left_out_predictions_
         self.slope_, self._shift, self._curves = None, 0.0, None
         if decisions is not None:
-            values = decisions
-            if self._multilabel:  # all labels are calibrated together, as rows of two classes
-                values = decisions.reshape(-1)
-                weights = None if weights is None else np.repeat(weights, place.shape[1])
-                place = place.reshape(-1)
-            # a temperature for two classes is one slope for a column of each, and no offset
-            scaled = self.calibration == "temperature" and values.ndim == 1
-            columns = values
-            if scaled:
-                columns = array_namespace(values).stack([0 * values, values], axis=-1)
-            self.slope_, self._shift = probabilities.calibrated(columns, place, weights)
-            if self.calibration == "isotonic":
-                values = np.asarray(on_host(values), np.float64)
-                found = probabilities.isotonic(values, place, weights, self._shift)
-                self._shift, self._curves = found
+            found = probabilities.calibration(self.calibration, decisions, place, weights)
+            self.slope_, self._shift, self._curves = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._take_over(regressor)
@@ -150,7 +137,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = getattr(self, "scoring", None) is None
         return tags
 
     def _regressor(self, **options: Any) -> StoppedRegressorCV:
@@ -172,6 +159,7 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
     )
 
 
+@dataclass(eq=False, repr=False)
 class StoppedClassifier(_LinearClassifier):
     r"""Least squares on labels coded as ±1, fitted by a method and stopped early.
 
@@ -217,22 +205,13 @@ class StoppedClassifier(_LinearClassifier):
     'accuracy 0.975'
     """
 
-    def __init__(
-        self,
-        method: str | Method = "accelerated-flow",
-        stop: float | None = None,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        *,
-        calibration: str = "sigmoid",
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stop = stop
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.calibration = calibration
-        self.penalty_matrix = penalty_matrix
+    method: str | Method = "accelerated-flow"
+    stop: float | None = None
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+    _: KW_ONLY
+    calibration: str = "sigmoid"
+    penalty_matrix: Any = None
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -250,17 +229,14 @@ class StoppedClassifier(_LinearClassifier):
             A weight of 2 counts the row twice.
         """
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
-        regressor = self._regressor(
-            method=self.method, rule="plug-in", fit_intercept=self.fit_intercept
-        )
+        options: dict[str, Any] = {"rule": "plug-in"}
         if self.stop is not None:
-            stop = nonnegative("stop", self.stop, infinite=True)
-            if stop.ndim:
-                raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
-            regressor.set_params(stops=[float(stop)], rule=_Given())
+            options = {"rule": _Given(), "stops": [one_stop(self.stop)]}
+        regressor = self._regressor(method=self.method, fit_intercept=self.fit_intercept, **options)
         return self._fitted(regressor, X, place, sample_weight)
 
 
+@dataclass(eq=False, repr=False)
 class StoppedClassifierCV(_LinearClassifier):
     r"""Least squares on labels coded as ±1, stopped where left-out rows are predicted best.
 
@@ -304,30 +280,17 @@ class StoppedClassifierCV(_LinearClassifier):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _taken_over = (*_LinearClassifier._taken_over, "stops_", "errors_", "best_score_", "choice_")
 
-    def __init__(  # noqa: PLR0913 - those of the regressor and those of classes
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        scoring: str | Callable[..., float] | None = None,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        *,
-        calibration: str = "sigmoid",
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
-        self.scoring = scoring
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
-        self.calibration = calibration
-        self.penalty_matrix = penalty_matrix
+    method: str | Method | Sequence[str | Method] = "auto"
+    stops: ArrayLike | int | None = None
+    cv: Any = None
+    rule: str | Rule = "loo"
+    scoring: str | Callable[..., float] | None = None
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+    verbose: bool = False
+    _: KW_ONLY
+    calibration: str = "sigmoid"
+    penalty_matrix: Any = None
 
     def fit(
         self,
@@ -346,15 +309,15 @@ class StoppedClassifierCV(_LinearClassifier):
             Groups of rows, for splitters that keep groups together.
         """
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
-        folds = self.cv if is_leave_one_out(self.cv) else None
-        if self.cv is not None and folds is None:
-            folds = self._splits(self.cv, place, groups)
+        folds = self.cv
+        if not (folds is None or is_leave_one_out(folds)):
+            folds = self._splits(folds, place, groups)
             groups = None
-        if place.ndim == 2 and self.scoring is not None:
-            raise ValueError("scoring needs one label for each row: leave it out.")
-        scoring = (
-            None if self.scoring is None else probabilities.OnLabels(self.scoring, self.classes_)
-        )
+        scoring = None
+        if self.scoring is not None:
+            if place.ndim == 2:
+                raise ValueError("scoring needs one label for each row: leave it out.")
+            scoring = probabilities.OnLabels(self.scoring, self.classes_)
         regressor = self._regressor(
             method=self.method,
             stops=self.stops,

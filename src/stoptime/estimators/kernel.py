@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from stoptime.estimators.classifier import StoppedClassifier, StoppedClassifierCV, _LinearClassifier
-from stoptime.estimators.kernel_choice import KernelChoice
-from stoptime.estimators.kernel_options import (
-    MANY_LANDMARKS,
-    Gamma,
-    Kernel,
-    KernelOptions,
-    most_compared,
-)
-from stoptime.estimators.kernel_search import KernelCandidate, KernelSearch
+from stoptime.estimators.kernel_parameters import MANY_LANDMARKS, KernelParameters
+from stoptime.estimators.kernel_search import KernelCandidate, KernelSearch, most_compared
 from stoptime.estimators.linear import StoppedRegressor, StoppedRegressorCV
-from stoptime.estimators.regressor import LinearRegressor
-from stoptime.methods.base import Method
+from stoptime.estimators.regressor import LinearRegressor, check_width, one_stop
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.data import Data, rows_of
 from stoptime.spectrum.kernel import KernelData
@@ -54,7 +44,7 @@ from stoptime.spectrum.streams import StreamData
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
-from stoptime.stopping.rule import Choice, Rule
+from stoptime.stopping.rule import Choice
 from stoptime.support.arrays import (
     Floats,
     as_dtype,
@@ -62,44 +52,10 @@ from stoptime.support.arrays import (
     like,
     on_host,
 )
-from stoptime.support.checks import nonnegative, truth_value
-
-if TYPE_CHECKING:
-    from stoptime.estimators.classifier import ClassWeight
+from stoptime.support.checks import truth_value
 
 
-class _WithKernel(BaseEstimator):
-    """The parameters of a kernel, and what they say of the input."""
-
-    kernel: Kernel
-    # what a fit finds of the kernel
-    _kernel_found: ClassVar[tuple[str, ...]] = (
-        "kernel_",
-        "gamma_",
-        "scale_",
-        "centre_",
-        "candidates_",
-        "n_landmarks_",
-        "X_fit_",
-    )
-
-    def _set_kernel(self, *values: Any) -> None:
-        for one, value in zip(fields(KernelOptions), values, strict=True):
-            setattr(self, one.name, value)
-
-    @property
-    def _options(self) -> KernelOptions:
-        return KernelOptions(*(getattr(self, one.name) for one in fields(KernelOptions)))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        precomputed = self._options.is_any_of("precomputed")
-        tags.input_tags.pairwise = precomputed
-        tags.input_tags.sparse = not precomputed
-        return tags
-
-
-class _KernelRegressor(_WithKernel, LinearRegressor):
+class _KernelRegressor(KernelParameters, LinearRegressor):
     """Predictions from ``dual_coef_``, ``intercept_`` and the training rows or landmarks."""
 
     dual_coef_: Any
@@ -119,28 +75,25 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         return self.dual_coef_
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        options = self._options
-        options.check()
+        self._check_kernel()
         if kind_of(X) == "stream":
-            return self._opened_stream(as_stream(X, y, sample_weight), options)
+            return self._opened_stream(as_stream(X, y, sample_weight))
         rows, y = self._training_rows(X, y)
         n = rows.shape[0]
         weights = sample_sizes(sample_weight, n)[0]
-        columns = options.columns_of(rows, weights)
-        self.n_landmarks_ = options.landmark_count(n, rows)
+        columns = self._columns_of(rows, weights)
+        self.n_landmarks_ = self._landmark_count(rows)
         present = np.arange(n) if weights is None else np.flatnonzero(weights)
         # kernels are compared on the first of these rows, and landmarks are the last ones
         order = np.random.default_rng(0 if self.rng is None else self.rng).permutation(present)
-        self._order = order if options.tunes else None
+        self._order = order if self._tunes else None
         kept = rows
         if self.n_landmarks_ is not None:
             kept = rows[like(rows, np.sort(order[-self.n_landmarks_ :]))]
             # rows that are taken from a memory map are in memory
             kept = np.asarray(kept) if isinstance(rows, np.ndarray) else kept
             self.n_landmarks_ = kept.shape[0]  # rows without weight are none
-        # the linear kernel stands for the data until a kernel is chosen
-        gamma = None if isinstance(self.gamma, str) else self.gamma
-        features = self._take(replace(options, gamma=gamma), columns, kept)
+        features = self._take(columns, kept)
         if self.n_landmarks_ is not None:
             return LandmarkData.of(rows, y, sample_weight, features)
         # in double precision, because large coefficients cancel in predictions
@@ -148,28 +101,29 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         response = np.asarray(y, np.float64)
         return KernelData.of(matrix, response, sample_weight, features.centred, features)
 
-    def _take(self, options: KernelOptions, columns: Columns, rows: Any) -> LandmarkFeatures:
-        """Keep a kernel and its rows, and return their features."""
-        self.kernel_ = options.kernel
-        self.gamma_ = options.gamma
+    def _take(self, columns: Columns, rows: Any) -> LandmarkFeatures:
+        """Keep the rows of a kernel, and return their features."""
+        self.kernel_ = self.kernel
+        self.gamma_ = None if isinstance(self.gamma, str) else self.gamma
         self.candidates_: tuple[KernelCandidate, ...] = ()
         self.centre_ = columns.centre
         self.scale_ = columns.scale
         self.X_fit_ = rows
+        function = self._kernel_function(rows.shape[1])
         centred = truth_value("fit_intercept", self.fit_intercept)
-        self._features = options.features(columns, rows, centred)
+        self._features = LandmarkFeatures(columns, function, columns(rows), centred)
         return self._features
 
-    def _opened_stream(self, source: Any, options: KernelOptions) -> Data:
+    def _opened_stream(self, source: Any) -> Data:
         """Choose kernel and landmarks on a sample of streamed rows, and return their features."""
-        if not isinstance(source, Source) or options.is_any_of("precomputed"):
+        if not isinstance(source, Source) or self._kernel_is("precomputed"):
             raise TypeError("Landmarks are drawn from rows: give chunks or a Dask collection.")
         most = MANY_LANDMARKS if self.n_landmarks is None else int(self.n_landmarks)
         rng = np.random.default_rng(0 if self.rng is None else self.rng)
         sample = sampled(source, most_compared(most), rng)
-        own = vars(options) | {"n_landmarks": min(most, len(sample.X)), "rng": rng}
+        own = self._kernel_parameters | {"n_landmarks": min(most, len(sample.X)), "rng": rng}
         model = StoppedKernelRegressorCV(fit_intercept=self.fit_intercept, **own)
-        if options.tunes:
+        if self._tunes:
             model.fit(*sample)
         else:
             model._opened(*sample)
@@ -202,9 +156,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             return NewRows(KernelProduct(self._features, self._new_rows(X)))
         stream = X
         if not isinstance(X, Statistics):  # which are refused, because they have no rows
-            count = X.n_features if isinstance(X, Source) else X.shape[1]
-            if count != self.n_features_in_:
-                raise ValueError(f"X has {count} features, but {self.n_features_in_} were fitted.")
+            check_width(self, X.n_features if isinstance(X, Source) else X.shape[1])
             stream = mapped(X, self._features.values, self._features.landmarks.shape[0])
         return open_rows(stream, self.dual_coef_, self._new_rows)
 
@@ -213,7 +165,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
         if not is_device_array(X):
             options = self._check_options(X) | {"multi_output": True, "y_numeric": True}
             return validate_data(self, X, y, **options)  # type: ignore[no-any-return]
-        if not self._options.is_any_of("auto", "linear", *ORDERS):
+        if not self._kernel_is("auto", "linear", *ORDERS):
             raise TypeError(
                 "Tensors need a kernel that runs where they are: linear, rbf, laplacian, matern "
                 "or auto."
@@ -229,8 +181,7 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
             X = rows_in_memory(X, self.X_fit_)
         if not is_device_array(X):
             return validate_data(self, X, reset=False, **self._check_options(X))
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} features, but {self.n_features_in_} were fitted.")
+        check_width(self, X.shape[1])
         return finite_tensor(X)
 
     def _check_options(self, X: Any) -> dict[str, Any]:
@@ -239,28 +190,22 @@ class _KernelRegressor(_WithKernel, LinearRegressor):
                 f"A kernel needs rows in an array or a sparse matrix; got {type(X).__name__}. Give "
                 "Chunks.of(X, y), and cv=5 to choose the stop."
             )
-        accepted = False if self._options.is_any_of("precomputed") else "csr"
+        accepted = False if self._kernel_is("precomputed") else "csr"
         return {"dtype": DTYPES, "accept_sparse": accepted, "accept_large_sparse": False}
 
-    def _choose_kernel(
-        self,
-        search: Search,
-        data: Any,
-        rule_of: Callable[[Any], Rule] | None = None,
-        splits: Any = None,
-        groups: Any = None,
-    ) -> KernelSearch:
-        """Choose kernel and width, and store them."""
+    def _choose_kernel(self, search: Search, data: Any, **folds: Any) -> tuple[Problem, Choice]:
+        """Choose kernel and width, store them, and return what was found."""
         order = self.__dict__.pop("_order")
-        found = KernelChoice(search, data, self._features, order, rule_of, splits, groups)
-        chosen = found.best(str(self.kernel))
+        chosen = KernelSearch(str(self.kernel), search, data, self._features, order, **folds)
+        found = chosen.run()
         self.kernel_ = "linear" if chosen.best is None else chosen.best.name
         self.gamma_ = None if chosen.best is None else chosen.best.gamma
         self.candidates_ = chosen.candidates
         self._features = replace(self._features, kernel=chosen.best or linear)
-        return chosen
+        return found
 
 
+@dataclass(eq=False, repr=False)
 class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     r"""Least squares in the feature space of a kernel, fitted by a method and stopped early.
 
@@ -321,33 +266,16 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     'stop 35, R² 0.56'
     """
 
-    def __init__(  # noqa: PLR0913 - those of the linear estimator and those of the kernel
-        self,
-        method: str | Method = "accelerated-flow",
-        stop: float | None = None,
-        kernel: Kernel = "rbf",
-        gamma: Gamma = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        *,
-        standardise: bool | str = "auto",
-        n_landmarks: int | None = None,
-        rng: Any = None,
-    ) -> None:
-        super().__init__(method, stop, fit_intercept)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
-
     def _fitted(self, data: Any) -> Self:
-        if self._options.tunes and data.rows is not None:
-            stops = None if self.stop is None else [nonnegative("stop", self.stop, infinite=True)]
+        if self._tunes and data.rows is not None:
+            stops = None if self.stop is None else [one_stop(self.stop)]
             search = Search(LeaveOneOut(), [get_method(self.method)], stops)
             self._choose_kernel(search, data)
             data = data.with_features(self._features)
         return super()._fitted(data)
 
 
+@dataclass(eq=False, repr=False)
 class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     r"""Kernel least squares stopped early, where the estimated prediction error is smallest.
 
@@ -380,42 +308,21 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
     'rbf, left-out error 2923, variance 5930'
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - those of the linear estimator and those of the kernel
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        per_target: bool = False,
-        kernel: Kernel = "auto",
-        gamma: Gamma = "auto",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        prefer_simple: bool = False,
-        scoring: str | Callable[..., float] | None = None,
-        *,
-        standardise: bool | str = "auto",
-        n_landmarks: int | None = None,
-        rng: Any = None,
-    ) -> None:
-        options = per_target, fit_intercept, verbose, prefer_simple, scoring
-        super().__init__(method, stops, cv, rule, *options)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
+    kernel: str | Callable[..., Any] = field(default="auto", kw_only=True)
+    gamma: float | str | None = field(default="auto", kw_only=True)
 
-    def _opened_stream(self, source: Any, options: KernelOptions) -> Data:
+    def _opened_stream(self, source: Any) -> Data:
         if self._rule(self.cv).needs_rows:  # which streams have not: said before any work is done
             rows_of(StreamData(source, True))
-        return super()._opened_stream(source, options)
+        return super()._opened_stream(source)
 
     def _best(self, search: Search, splits: Any, data: Any, groups: Any) -> tuple[Problem, Choice]:
-        if not self._options.tunes or data.rows is None:
+        if not self._tunes or data.rows is None:
             return search.best(data, groups)
-        chosen = self._choose_kernel(search, data, self._rule, splits, groups)
-        if search.rule.compares_methods and chosen.found[0].data.shape == data.shape:
-            return chosen.found
+        folds = {"rule_of": self._rule, "splits": splits, "groups": groups}
+        found = self._choose_kernel(search, data, **folds)
+        if search.rule.compares_methods and found[0].data.shape == data.shape:
+            return found
         return search.best(data.with_features(self._features), groups)
 
 
@@ -435,18 +342,18 @@ def kernel_content(model: Any) -> dict[str, Any]:
 
 def set_kernel(model: Any, content: dict[str, Any]) -> None:
     """Give a regressor with the options of such a content its rows, so that it can predict."""
-    model._options.check()
+    model._check_kernel()
     model.n_landmarks_ = model.n_landmarks
     found = (content["centre"], content["scale"])
     columns = Columns(*(None if one is None else np.array(one, np.float64) for one in found))
-    model._take(model._options, columns, np.array(content["rows"], np.float64))
+    model._take(columns, np.array(content["rows"], np.float64))
 
 
-class _KernelClassifier(_WithKernel, _LinearClassifier):
+class _KernelClassifier(KernelParameters, _LinearClassifier):
     """A classifier whose decision values are those of a kernel regressor."""
 
     def _regressor(self, **options: Any) -> StoppedKernelRegressorCV:
-        return StoppedKernelRegressorCV(**options, **vars(self._options))
+        return StoppedKernelRegressorCV(**options, **self._kernel_parameters)
 
     def _keep(self, regressor: Any) -> None:
         self.dual_coef_ = regressor.dual_coef_
@@ -455,6 +362,7 @@ class _KernelClassifier(_WithKernel, _LinearClassifier):
             setattr(self, name, getattr(regressor, name))
 
 
+@dataclass(eq=False, repr=False)
 class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
     r"""Kernel least squares on labels coded as ±1, fitted by a method and stopped early.
 
@@ -482,27 +390,8 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
     'accuracy 0.980'
     """
 
-    def __init__(  # noqa: PLR0913 - those of the linear estimator and those of the kernel
-        self,
-        method: str | Method = "accelerated-flow",
-        stop: float | None = None,
-        kernel: Kernel = "rbf",
-        gamma: Gamma = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        *,
-        calibration: str = "sigmoid",
-        standardise: bool | str = "auto",
-        n_landmarks: int | None = None,
-        rng: Any = None,
-    ) -> None:
-        super().__init__(method, stop, class_weight, fit_intercept, calibration=calibration)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
 
-
+@dataclass(eq=False, repr=False)
 class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     r"""Kernel least squares on labels coded as ±1, stopped where left-out rows are predicted best.
 
@@ -530,27 +419,5 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     array([[0.93, 0.07]])
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - those of the linear estimator and those of the kernel
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        kernel: Kernel = "auto",
-        gamma: Gamma = "auto",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        scoring: str | Callable[..., float] | None = None,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        *,
-        calibration: str = "sigmoid",
-        standardise: bool | str = "auto",
-        n_landmarks: int | None = None,
-        rng: Any = None,
-    ) -> None:
-        options = scoring, class_weight, fit_intercept, verbose
-        super().__init__(method, stops, cv, rule, *options, calibration=calibration)
-        self._set_kernel(kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng)
+    kernel: str | Callable[..., Any] = field(default="auto", kw_only=True)
+    gamma: float | str | None = field(default="auto", kw_only=True)

@@ -1,22 +1,29 @@
-"""scikit-learn regressors, at a given stop or one that they choose: validate, call, store."""
+"""scikit-learn regressors, at a given stop or one that they choose: validate, call, store.
+
+The parameters of an estimator are the fields of a dataclass, which makes its ``__init__``.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.intervals import around, half_width, jackknife_plus, sizes_of
-from stoptime.estimators.refits import KINDS, refitted
-from stoptime.estimators.regressor import Incremental, LeavesRowsOut, LinearRegressor
-from stoptime.left_out.predictions import Fingerprint
+from stoptime.estimators.intervals import around, half_width, jackknife_plus, of_refits
+from stoptime.estimators.regressor import LinearRegressor, one_stop
+from stoptime.left_out.predictions import Fingerprint, LeftOutFits, LeftOutRows
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method, get_methods
-from stoptime.paths import fit_at
 from stoptime.spectrum.data import Data, Want, afresh, rows_of
+from stoptime.spectrum.decompose import open_data
+from stoptime.spectrum.kinds import DTYPES
+from stoptime.spectrum.moments import Statistics
 from stoptime.stopping.comparison import Search, Searched
 from stoptime.stopping.held_out import check_splitter, is_leave_one_out
 from stoptime.stopping.problem import Problem
@@ -24,17 +31,16 @@ from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.stopping.scores import BestScore
 from stoptime.support.arrays import Floats
-from stoptime.support.checks import nonnegative, truth_value
+from stoptime.support.checks import truth_value
 from stoptime.support.user_warnings import warn_user
 from stoptime.theory.oracle import plug_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_PREDICTIONS = 2**30  # by fits without each row: some ten seconds of work
 
-
-class StoppedRegressor(Incremental, LinearRegressor):
+@dataclass(eq=False, repr=False)
+class StoppedRegressor(LinearRegressor):
     r"""Least squares fitted by a method such as Nesterov's and stopped early.
 
     .. math:: \hat\beta(t) = V\varphi(S, t)z
@@ -82,18 +88,11 @@ class StoppedRegressor(Incremental, LinearRegressor):
     'stop 201, R² 0.51'
     """
 
-    def __init__(
-        self,
-        method: str | Method = "accelerated-flow",
-        stop: float | None = None,
-        fit_intercept: bool = True,
-        *,
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stop = stop
-        self.fit_intercept = fit_intercept
-        self.penalty_matrix = penalty_matrix
+    method: str | Method = "accelerated-flow"
+    stop: float | None = None
+    fit_intercept: bool = True
+    _: KW_ONLY
+    penalty_matrix: Any = None
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -116,22 +115,34 @@ class StoppedRegressor(Incremental, LinearRegressor):
         method = get_method(self.method)
         self.oracle_ = None
         if self.stop is None:
-            spectrum, self.oracle_, self.stop_ = plug_in(data, method)
+            spectrum, self.oracle_, stop = plug_in(data, method)
         else:
-            stop = nonnegative("stop", self.stop, infinite=True)
-            if stop.ndim:
-                raise ValueError(f"stop must be one number or None; got shape {stop.shape}.")
-            self.stop_ = float(stop)
-            spectrum = data.spectrum(Want.path(method, self.stop_))
-        self.method_ = method.tuned_to(spectrum.padded_eigenvalues)
-        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, self.method_, self.stop_)
-        observations = spectrum.n_observations
+            stop = one_stop(self.stop)
+            spectrum = data.spectrum(Want.path(method, stop))
         seen = None if data.rows is None else Fingerprint.of(data.rows)
-        self._searched = Searched(None, None, afresh(data), method, self.stop_, observations, seen)
-        self.krylov_ = spectrum.krylov
-        self._keep(coef, intercept)
-        self.eigenvalues_ = spectrum.padded_eigenvalues
-        self._n_samples = float(spectrum.n_samples)
+        observations = spectrum.n_observations
+        self._searched = Searched(None, None, afresh(data), method, stop, observations, seen)
+        self._store(spectrum, method.tuned_to(spectrum.padded_eigenvalues), stop)
+        return self
+
+    @available_if(lambda self: self._has_columns)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
+
+        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
+        factors them anew, so that batches of at least as many rows as columns cost the least.
+        X, y and sample_weight are arrays as for :meth:`fit`, which forgets the rows seen so far.
+        """
+        seen = getattr(self, "_seen", None)
+        options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
+        X, y = validate_data(self, X, y, reset=seen is None, **options)
+        new = Statistics.of(X, y, sample_weight)
+        seen = new if seen is None else seen + new
+        penalty = self.penalty_matrix
+        self._fitted(open_data(seen, None, None, self.fit_intercept, penalty_matrix=penalty))
+        self._seen = seen
         return self
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
@@ -154,7 +165,8 @@ class StoppedRegressor(Incremental, LinearRegressor):
         return half_width(searched.fits["residuals"], observations, confidence)
 
 
-class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
+@dataclass(eq=False, repr=False)
+class StoppedRegressorCV(LinearRegressor):
     r"""Least squares stopped early, where the estimated prediction error is smallest.
 
     .. math:: \hat t = \arg\min_t \frac1n\sum_i\bigl(y_i - x_i^T\hat\beta_{-i}(t)\bigr)^2
@@ -222,31 +234,20 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
 
     # groups go to the folds of cv without being asked for, as in RidgeCV
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    # whether left-out rows will be asked for, so that fit computes them at once
+    _keeps_left_out = False
 
-    def __init__(  # noqa: PLR0913 - scikit-learn has a parameter for each option
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        stops: ArrayLike | int | None = None,
-        cv: Any = None,
-        rule: str | Rule = "loo",
-        per_target: bool = False,
-        fit_intercept: bool = True,
-        verbose: bool = False,
-        prefer_simple: bool = False,
-        scoring: str | Callable[..., float] | None = None,
-        *,
-        penalty_matrix: Any = None,
-    ) -> None:
-        self.method = method
-        self.stops = stops
-        self.cv = cv
-        self.rule = rule
-        self.per_target = per_target
-        self.fit_intercept = fit_intercept
-        self.verbose = verbose
-        self.prefer_simple = prefer_simple
-        self.scoring = scoring
-        self.penalty_matrix = penalty_matrix
+    method: str | Method | Sequence[str | Method] = "auto"
+    stops: ArrayLike | int | None = None
+    cv: Any = None
+    rule: str | Rule = "loo"
+    per_target: bool = False
+    fit_intercept: bool = True
+    verbose: bool = False
+    prefer_simple: bool = False
+    scoring: str | Callable[..., float] | None = None
+    _: KW_ONLY
+    penalty_matrix: Any = None
 
     def fit(
         self,
@@ -292,17 +293,32 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
             check_splitter(self.cv, grouping)
             splits = data.splits(self.cv, grouping)
             grouping = None  # the folds keep the groups together
-        options = per_target, prefer_simple, bool(self.verbose)
-        if splits is not None:
             rule = self._rule(splits)
-        search = Search(rule, methods, self.stops, *options)
+        search = Search(rule, methods, self.stops, per_target, prefer_simple, bool(self.verbose))
         problem, choice = self._best(search, splits, data, grouping)
         self._searched = Searched.of(search, splits, problem, choice)
-        return self._store(problem, choice)
+        self._store(problem.spectrum, problem.tuned, choice.stop)
+        self.choice_ = choice
+        self.stops_ = choice.curve.stops
+        self.errors_ = choice.curve.errors
+        self.best_score_ = -choice.error
+        self._left_out_fits: LeftOutFits | None = None
+        self._left_out: LeftOutRows | None = None
+        if problem.can_leave_out:
+            self._left_out_fits = problem.left_out_fits(choice, self._searched.unchanged)
+            # where the search has not computed residuals, they cost as much as the fit
+            if problem.left_out.has_looked or self._keeps_left_out:
+                self._left_out = problem.left_out_rows(choice)
+            self._shares = problem.left_out.rows.weights
+        return self
 
-    def _best(self, search: Search, splits: Any, data: Data, groups: Any) -> tuple[Problem, Choice]:
-        """Return the best method and stop; ``splits`` are the folds that the search has, if any."""
-        del splits  # for estimators that choose more than method and stop
+    def _best(
+        self,
+        search: Search,
+        splits: Any,  # noqa: ARG002 - for estimators that choose more than method and stop
+        data: Data,
+        groups: Any,
+    ) -> tuple[Problem, Choice]:
         return search.best(data, groups)
 
     def _rule(self, cv: Any) -> Rule:
@@ -321,29 +337,25 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
         compared = not automatic or (rule.compares_methods and whole)
         return get_methods(self.method if compared else rule.only_method)
 
-    def _store(self, problem: Problem, choice: Choice) -> Self:
-        spectrum = problem.spectrum
-        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, problem.tuned, choice.stop)
-        self.krylov_ = spectrum.krylov
-        self._keep(coef, intercept)
-        self.method_ = problem.tuned
-        self.choice_ = choice
-        self.stop_ = choice.stop
-        self.stops_ = choice.curve.stops
-        self.errors_ = choice.curve.errors
-        self.best_score_ = -choice.error
-        self.eigenvalues_ = spectrum.padded_eigenvalues
-        self._n_samples = float(spectrum.n_samples)
-        self._left_out_fits = None
-        self._left_out = None
-        if problem.can_leave_out:
-            unchanged = self._searched.unchanged
-            self._left_out_fits = problem.left_out_fits(choice, unchanged)
-            # the search has them, and no side number costs as much as the fit
-            if problem.left_out.has_looked or self._keeps_left_out:
-                self._left_out = problem.left_out_rows(choice)
-            self._shares = problem.left_out.rows.weights
-        return self
+    @property
+    def left_out_residuals_(self) -> Floats | None:
+        """Residual of each row from the fit without it, in the shape of y.
+
+        It is None for conjugate gradients and adaptive methods such as Adam, for streamed data and
+        operators, and for a sparse X too large to factor. Where the search has not computed
+        residuals, they are when they are first asked for.
+        """
+        return getattr(self._left_out_rows(), "residuals", None)
+
+    @property
+    def left_out_predictions_(self) -> Floats | None:
+        """Prediction for each row by the fit without it; None where the residuals are."""
+        return getattr(self._left_out_rows(), "predictions", None)
+
+    def _left_out_rows(self) -> LeftOutRows | None:
+        if self._left_out is None and self._left_out_fits is not None:
+            self._left_out = self._left_out_fits.of_rows()
+        return self._left_out
 
     def predict_interval(
         self,
@@ -374,29 +386,32 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
             covers too little with nearly as many columns as rows.
         """
         check_is_fitted(self)
-        if kind in KINDS:
-            rows = self._matrix(X)
-            return refitted(self._searched, kind).interval(rows, confidence)  # type: ignore[no-any-return]
-        half = self._half_width(confidence)
+        if kind in {"nested", "cv+"}:
+            return of_refits(self._searched, kind, self._matrix(X), confidence)  # type: ignore[no-any-return]
         if kind not in {"jackknife+", "jackknife"}:
             raise ValueError(
                 f'kind must be "jackknife+", "nested", "cv+" or "jackknife"; got {kind!r}.'
             )
-        sizes = sizes_of(self.left_out_residuals_)
+        half = self._half_width(confidence)
+        residuals: Any = self.left_out_residuals_
         rows = self._matrix(X) if kind == "jackknife+" else None
-        if rows is not None and rows.shape[0] * sizes.size > MOST_PREDICTIONS:
-            warn_user(
-                f"The jackknife+ would take {rows.shape[0] * sizes.size:.0e} predictions without "
-                'each of the training rows: the ends are those of kind="jackknife", which differ '
-                "little for so many rows.",
-                UserWarning,
-            )
-            rows = None
-        if rows is None:
+        count = 0 if rows is None else rows.shape[0] * math.prod(residuals.shape)
+        if rows is None or count > 2**30:  # some ten seconds of work
+            if rows is not None:
+                warn_user(
+                    f"The jackknife+ would take {count:.0e} predictions without each of the "
+                    'training rows: the ends are those of kind="jackknife", which differ little '
+                    "for so many rows.",
+                    UserWarning,
+                )
             return around(self.predict(X), half)  # type: ignore[no-any-return]
         left_out: Any = self._left_out_fits
-        observations = self._shares * self._searched.n_observations
-        return jackknife_plus(left_out.at, rows, sizes, observations, confidence)  # type: ignore[no-any-return]
+        return jackknife_plus(left_out.at, rows, residuals, self._observations, confidence)  # type: ignore[no-any-return]
+
+    @property
+    def _observations(self) -> Floats:
+        """How many observations each row stands for."""
+        return self._shares * self._searched.n_observations
 
     def _half_width(self, confidence: float) -> Floats:
         """Return half the width of the intervals of the jackknife."""
@@ -405,8 +420,7 @@ class StoppedRegressorCV(LeavesRowsOut, LinearRegressor):
                 "Intervals need a method with a filter (not conjugate gradients or Adam), and rows "
                 "in memory: dense, or sparse with at most 1000 rows or columns."
             )
-        observations = self._shares * self._searched.n_observations
-        return half_width(self.left_out_residuals_, observations, confidence)
+        return half_width(self.left_out_residuals_, self._observations, confidence)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error curve and the chosen stop; see :func:`stoptime.plots.error_curve`."""

@@ -98,16 +98,12 @@ def calibrated_at_stops(decisions: Any, place: Any, weights: Any = None) -> tupl
     # left-out values of pure noise predict the wrong class: a negative slope would rely on that
     slope = np.maximum(found[:, 0], LEAST_SLOPE * unit)
     held = slope > found[:, 0]
-    if is_binary and held.any():
-
-        def of_offset(offset: Floats) -> Derivatives:
-            value, slopes, curvature = loss(np.column_stack([slope, offset]))
-            return value, slopes[:, 1:], curvature[:, 1:, 1:]
-
-        # the others are at their least value already
-        found[:, 1:] = _lowest(of_offset, np.where(held[:, None], start, found)[:, 1:])
+    offset = found[:, 1:].sum(axis=1)
+    if is_binary:
+        # the best probabilities at so small a slope are the shares of the classes, in the mean
+        offset = np.where(held, start[:, 1] - slope * on_host(flat @ weights), offset)
     slope = slope / unit
-    return slope, found[:, 1:].sum(axis=1) / slope
+    return slope, offset / slope
 
 
 def _targets(place: Any, weights: Any, n_observations: float, n_classes: int) -> Any:
@@ -185,36 +181,39 @@ def probabilities(slope: float, decisions: Floats) -> Floats:
     return np.asarray(softmax(slope * columns, axis=1))
 
 
-def isotonic(
-    decisions: Floats, place: NDArray[np.intp], weights: Floats | None, shift: float
-) -> tuple[float, list[IsotonicRegression]]:
-    """Return a shift, and increasing functions of shifted decision values that fit the classes.
+def calibration(
+    kind: str, decisions: Any, place: Any, weights: Floats | None
+) -> tuple[float, float, list[IsotonicRegression] | None]:
+    """Return slope, shift and, for "isotonic", increasing functions of decision values.
 
-    Of two classes only the second has a function, and the shift gives zero an even chance. The
-    shift that is given serves where no value does.
+    Of two classes only the second has a function, and the shift gives zero an even chance if any
+    shift does. Several labels of a row, whose places are marks, are calibrated together.
     """
-    curves = _curves(decisions, place, weights)
+    if place.ndim == 2:  # as rows of two classes
+        weights = None if weights is None else np.repeat(weights, place.shape[1])
+        decisions = decisions.reshape(-1)
+        place = place.reshape(-1)
+    columns = decisions
+    if kind == "temperature" and decisions.ndim == 1:
+        # a temperature for two classes is one slope for a column of each, and no offset
+        columns = array_namespace(decisions).stack([0 * decisions, decisions], axis=-1)
+    slope, shift = calibrated(columns, place, weights)
+    if kind != "isotonic":
+        return slope, shift, None
+    curves = []
+    for number, column in enumerate(np.atleast_2d(on_host(decisions).T)):
+        curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+        own = place == (1 if decisions.ndim == 1 else number)
+        curves.append(curve.fit(column.astype(np.float64), own, sample_weight=weights))
     values, chances = curves[0].X_thresholds_, curves[0].y_thresholds_
     if decisions.ndim == 1 and chances[0] < 0.5 < chances[-1]:
         shift = -float(np.interp(0.5, chances, values))
-    return shift, _curves(decisions + shift, place, weights)
-
-
-def _curves(
-    decisions: Floats, place: NDArray[np.intp], weights: Floats | None
-) -> list[IsotonicRegression]:
-    columns = decisions[:, None] if decisions.ndim == 1 else decisions
-    classes = [1] if decisions.ndim == 1 else range(decisions.shape[1])
-    curves = [IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip") for _ in classes]
-    for curve, column, one in zip(curves, columns.T, classes, strict=True):
-        curve.fit(column, place == one, sample_weight=weights)
-    return curves
+    return slope, shift, curves
 
 
 def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) -> Floats:
     """Return the probability of every class, of shape (n, n_classes)."""
-    columns = decisions[:, None] if decisions.ndim == 1 else decisions
-    fitted = zip(curves, columns.T, strict=True)
+    fitted = zip(curves, np.atleast_2d(decisions.T), strict=True)
     chances = np.column_stack([curve.predict(column) for curve, column in fitted])
     if decisions.ndim == 1:
         return np.column_stack([1 - chances, chances])

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.conventions import LikeRidge, MethodParameters, Versioned
+from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.summary import CoefficientSummary, summarised
-from stoptime.left_out.predictions import LeftOutFits, LeftOutRows
+from stoptime.methods.base import Method
+from stoptime.paths import fit_at
+from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
-from stoptime.spectrum.kinds import DTYPES, array_options
-from stoptime.spectrum.moments import Statistics
+from stoptime.spectrum.kinds import array_options
 from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.support.arrays import Floats, on_host
+from stoptime.support.checks import nonnegative
+from stoptime.theory.calibration import equivalent_penalty
 
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Searched
 
 
-class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRidge, Versioned):
+class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versioned):
     """Predictions from ``coef_`` and ``intercept_``."""
 
     coef_: Floats
@@ -57,9 +58,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
     def _opened_rows(self, X: Any) -> NewRows:
         """Open new rows; raise a ValueError if their columns are not those of the fit."""
         rows = open_rows(X, self.coef_, partial(validate_data, self, reset=False))
-        p = rows.X.shape[1]
-        if p != self.n_features_in_:
-            raise ValueError(f"X has {p} features, but {self.n_features_in_} were fitted.")
+        check_width(self, rows.X.shape[1])
         fitted = getattr(self, "feature_names_in_", None)
         if rows.names is not None and fitted is not None and [*map(str, rows.names)] != [*fitted]:
             raise ValueError(
@@ -73,10 +72,20 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
         rows = self._opened_rows(X)
         if not rows.in_memory:
             raise TypeError(
-                f"Jackknife+ intervals need new rows in memory; got {type(X).__name__}: use "
-                'kind="jackknife".'
+                f"What you ask for needs new rows in memory; got {type(X).__name__}: use "
+                'kind="jackknife" for intervals, or give an array.'
             )
         return rows.X
+
+    def _store(self, spectrum: Spectrum, method: Method, stop: float | Floats) -> None:
+        """Fit the coefficients of a tuned method at a stop, and store what all regressors have."""
+        coef, intercept, self.degrees_of_freedom_ = fit_at(spectrum, method, stop)
+        self._keep(coef, intercept)
+        self.method_ = method
+        self.stop_ = stop
+        self.krylov_ = spectrum.krylov
+        self.eigenvalues_ = spectrum.padded_eigenvalues
+        self._n_samples = float(spectrum.n_samples)
 
     def _keep(self, coef: Floats, intercept: Floats) -> None:
         self.coef_ = coef
@@ -127,64 +136,40 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, LikeRi
             raise TypeError("Standard errors are known without a penalty on bands only.")
         return summarised(self, self._searched)
 
+    @property
+    def alpha_(self) -> float | Floats:
+        r"""The ``alpha`` of scikit-learn's Ridge that is equivalent to ``stop_``.
+
+        It is n times :func:`stoptime.equivalent_penalty`, with n the sum of the sample weights,
+        and is computed when it is asked for. Conjugate gradients have none.
+        """
+        if not hasattr(self, "method_"):
+            raise AttributeError("There is no alpha_ here: every band has its own, see scales_.")
+        stops = np.asarray(self.stop_, np.float64)
+        try:
+            found = [
+                equivalent_penalty(self.method_, stop, eigenvalues=self.eigenvalues_)
+                for stop in stops.ravel().tolist()
+            ]
+        except ValueError as error:
+            raise AttributeError(f"There is no alpha_ here. {error}") from error
+        return self._n_samples * np.reshape(found, stops.shape)[()]
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
-class LeavesRowsOut(BaseEstimator):
-    """Residuals and predictions of each row by the fit without it, computed when asked for."""
-
-    _keeps_left_out = False  # whether they will be asked for, so that fit computes them at once
-    _left_out_fits: LeftOutFits | None
-    _left_out: LeftOutRows | None
-
-    @property
-    def left_out_residuals_(self) -> Floats | None:
-        """Residual of each row from the fit without it, in the shape of y.
-
-        It is None for conjugate gradients and adaptive methods such as Adam, for streamed data and
-        operators, and for a sparse X too large to factor. Where the search has not computed
-        residuals, they are when they are first asked for.
-        """
-        return getattr(self._left_out_rows(), "residuals", None)
-
-    @property
-    def left_out_predictions_(self) -> Floats | None:
-        """Prediction for each row by the fit without it; None where the residuals are."""
-        return getattr(self._left_out_rows(), "predictions", None)
-
-    def _left_out_rows(self) -> LeftOutRows | None:
-        if self._left_out is None and self._left_out_fits is not None:
-            self._left_out = self._left_out_fits.of_rows()
-        return self._left_out
+def one_stop(stop: Any) -> float:
+    """Return a stop that was given as a number."""
+    found = nonnegative("stop", stop, infinite=True)
+    if found.ndim:
+        raise ValueError(f"stop must be one number or None; got shape {found.shape}.")
+    return float(found)
 
 
-class Incremental(BaseEstimator):
-    """Fits rows that come in batches, without keeping them."""
-
-    fit_intercept: bool
-    penalty_matrix: Any = None
-    _seen: Statistics
-    _fitted: Callable[[Data], Self]
-
-    @available_if(lambda self: self._has_columns)  # type: ignore[untyped-decorator]
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
-
-        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
-        factors them anew, so that batches of at least as many rows as columns cost the least.
-        X, y and sample_weight are arrays as for :meth:`fit`, which forgets the rows seen so far.
-        """
-        first = not hasattr(self, "_seen")
-        options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
-        X, y = validate_data(self, X, y, reset=first, **options)
-        new = Statistics.of(X, y, sample_weight)
-        seen = new if first else self._seen + new
-        penalty = self.penalty_matrix
-        self._fitted(open_data(seen, None, None, self.fit_intercept, penalty_matrix=penalty))
-        self._seen = seen
-        return self
+def check_width(model: Any, count: int) -> None:
+    """Raise a ValueError if new rows have other columns than those of the fit."""
+    if count != model.n_features_in_:
+        raise ValueError(f"X has {count} features, but {model.n_features_in_} were fitted.")

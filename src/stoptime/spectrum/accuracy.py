@@ -284,3 +284,10 @@ def is_constant(power: Floats, mean: Floats) -> NDArray[np.bool_]:
 def unresolved(powers: Floats, rounding: float) -> NDArray[np.bool_]:
     """Tell which columns vary, but too little compared with the largest to be resolved."""
     return np.asarray((powers > 0) & (powers <= rounding**2 * powers.max(initial=0)))
+
+
+def are_dead(powers: Floats, rounding: float) -> bool:
+    """Tell whether all columns that cannot be resolved are dead, as some of embeddings are."""
+    # their products with the largest column too are below the least eigenvalue that is resolved
+    lost = powers[unresolved(powers, rounding)]
+    return bool(lost.max(initial=0) <= rounding**4 * powers.max(initial=0))

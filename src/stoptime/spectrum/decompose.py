@@ -93,7 +93,7 @@ def decompose(
 def with_lost_as_zero(data: Data, want: Want) -> Spectrum:
     """Return a spectrum in which columns that are lost to rounding count as zero, and warn."""
     try:
-        return data.spectrum(want)
+        return data.spectrum(replace(want, names_dead_columns=True))
     except LostColumnsError as error:
         # embeddings have dead columns, of size 1e-33: nobody means to learn from them
         advice = "Here such columns count as zero; drop them if they are dead."

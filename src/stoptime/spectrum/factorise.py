@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from stoptime.spectrum.accuracy import EXACT, SAFETY, Rounding, check_scale, is_constant, unresolved
+from stoptime.spectrum.accuracy import (
+    EXACT,
+    SAFETY,
+    Rounding,
+    are_dead,
+    check_scale,
+    is_constant,
+    unresolved,
+)
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.moments import NEAR, Statistics, diagonal
 from stoptime.spectrum.rows import BLOCK_NUMBERS, Rows, Sample
@@ -177,13 +185,14 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     power = on_host(m.target_power)
     mixed = np.linalg.norm((scales[kept] / s[kept])[:, None] * response[kept], axis=0)
     doubt = SAFETY * EPS * scales[~kept, None] * (np.sqrt(power) + mixed)
-    lost = np.where(np.abs(response[~kept]) > doubt, response[~kept], 0)
+    dead = scales[~kept, None] ** 2 <= rounding**4 * s[-1]  # combinations of dead columns
+    lost = np.where(~dead & (np.abs(response[~kept]) > doubt), response[~kept], 0)
     accuracy = Rounding(
         unit=EPS * float(np.max(scales[kept] ** 2, initial=0)),
         worst=EPS * float(np.max(scales[kept] ** 2 / s[kept], initial=0)),
         largest=float(s[-1]),
         dropped=_share(lost, response),
-        hidden=float(powers[small].max(initial=0)),
+        hidden=0.0 if are_dead(powers, rounding) else float(powers[small].max(initial=0)),
     )
     factors = s[kept], vectors[:, kept], response[kept]
     return assembled(data, factors, (m.feature_mean, m.target_mean), power, "gram", accuracy)

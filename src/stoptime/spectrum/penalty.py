@@ -434,9 +434,13 @@ def bands_of(
 
 def _columns(one: Any, n_features: int, names: ArrayLike | None) -> NDArray[np.intp]:
     """Return the numbers of columns that are given by a slice, by numbers, a mask or names."""
+    known = {} if names is None else {name: i for i, name in enumerate(np.asarray(names))}
+    if isinstance(one, tuple) and one in known:
+        one = [one]  # columns of several levels have tuples as names
     given: Any = one if isinstance(one, slice) else np.atleast_1d(np.asarray(one))
+    if isinstance(one, list) and any(isinstance(name, tuple) for name in one):
+        given = np.fromiter(one, dtype=object)
     if not isinstance(one, slice) and given.dtype.kind in "USO":
-        known = {} if names is None else {name: i for i, name in enumerate(np.asarray(names))}
         if missing := [name for name in given if name not in known]:
             raise ValueError(
                 f"X has no columns of the names {missing[:8]}: give a DataFrame with these columns "

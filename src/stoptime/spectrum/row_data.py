@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
-from stoptime.spectrum.accuracy import ReachError, unresolved
+from stoptime.spectrum.accuracy import ReachError, are_dead, unresolved
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Fold, RowsToTest, Want
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, column_powers
@@ -102,9 +102,13 @@ class RowData(SampleData):
             return found  # the search ends where the spectrum does
         most = found.accuracy.gain
         # a step that depends on the data, and the gains of conjugate gradients, are known now
-        if want.gain > most and want.gain_for(found) > most:
-            raise LostColumnsError(_lost_in_words(self.sample, most))
-        return found
+        if want.gain <= most or want.gain_for(found) <= most:
+            return found
+        powers = column_powers(self.sample)
+        if want.names_dead_columns or not are_dead(powers, self.sample.rounding):
+            raise LostColumnsError(_lost_in_words(self.sample, powers, most))
+        accuracy: Any = found.accuracy
+        return replace(found, accuracy=replace(accuracy, hidden=0.0))
 
     def _is_enough(self, found: Spectrum, want: Want) -> bool:
         """Tell whether products of X are accurate enough."""
@@ -163,9 +167,8 @@ class RowData(SampleData):
         return None if bool(lost.any()) else left
 
 
-def _lost_in_words(sample: Sample, most: float) -> str:
+def _lost_in_words(sample: Sample, powers: Floats, most: float) -> str:
     """Say which columns are too small to be resolved."""
-    powers = column_powers(sample)
     lost = unresolved(powers, sample.rounding)
     small, large = np.sqrt([powers[lost].min(), powers.max()])
     return (
