@@ -40,7 +40,7 @@ class Ridges:
         filters = self.weights.shape[1]
         held = 8 * len(self.penalties) + n_targets * filters
         if self._prefers_operators(n_targets):
-            held += 2 * filters * (len(self.eigenvalues) + len(self.penalties))
+            held += 2 * filters * len(self.eigenvalues)
         return held
 
     def _prefers_operators(self, n_targets: int) -> bool:
@@ -74,16 +74,27 @@ class Ridges:
         table = self._table(block.scores)
         weights = like(table, self.weights)
         inverse = self._inverse_rests(block, table)
-        # Re ωp/(1 - h) is a product of pairs with the conjugate of ω/(1 - h)
-        own = self.weights[:-1:2] + 1j * self.weights[1::2]
-        mixed = like(table, own.T) * inverse.conj()[:, None]
-        # one product of a tall matrix, instead of one for every row
-        slopes = (_pairs(mixed).reshape(-1, table.shape[1]) @ table.T).reshape(
-            len(inverse), weights.shape[1], len(table)
-        )
+        slopes = self._mixtures(inverse, table)
         slopes += weights[-1][:, None]
         slopes *= block.scores[:, None]
         return _pairs(inverse) @ weights[:-1] + weights[-1], slopes
+
+    def _mixtures(self, inverse: Any, table: Array) -> Array:
+        """Return sums over k of Re(ω_k p_k / (1 - h)), of shape (n_rows, n_filters, rank)."""
+        shape = len(inverse), self.weights.shape[1], len(table)
+        ridges = table.shape[1]
+        if len(inverse) > ridges:
+            # a linear map of 1/(1 - h), which takes less room than the result
+            if "map" not in self._tables:
+                units = _complex(like(table, np.eye(ridges)))
+                whole = self._mixtures(units, table)
+                self._tables["map"] = whole.reshape(ridges, shape[1] * shape[2])
+            return (_pairs(inverse) @ self._tables["map"]).reshape(shape)
+        # the real part of a product is that of pairs, with the conjugate of one of them
+        own = self.weights[:-1:2] + 1j * self.weights[1::2]
+        mixed = like(table, own.T) * inverse.conj()[:, None]
+        # one product of a tall matrix, instead of one for every row
+        return (_pairs(mixed).reshape(-1, ridges) @ table.T).reshape(shape)
 
     def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:
         r"""Return √s times the left-out coefficients, (n_targets, n_rows, rank).

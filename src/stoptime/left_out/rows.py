@@ -200,7 +200,7 @@ class Rows:
     def blocks(self, numbers_per_row: int) -> Iterator[slice]:
         """Cut the rows into blocks, given how many further numbers are held for each row."""
         # two megabytes stay in the cache of a processor; products of fewer rows would be slow
-        room = self.data.room if self.data.on_device else 2**18
+        room = self.data.room if self.data.on_device else 2**19
         height = room // (2 * len(self.eigenvalues) + numbers_per_row)
         return slices(self.data.n_rows, max(height, 32))
 
