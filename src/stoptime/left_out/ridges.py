@@ -48,7 +48,8 @@ class Ridges:
         ridges = 2 * len(self.penalties)
         filters = self.weights.shape[1]
         rank = len(self.eigenvalues)
-        return filters * rank * (ridges + n_targets) < n_targets * ridges * (rank + filters)
+        operators = filters * (ridges * (rank + 1) + n_targets * rank)
+        return operators < n_targets * ridges * (rank + filters)
 
     def residuals(self, block: RowBlock, coef: Array) -> Array:
         """Return e/d of every filter, of shape (n_targets, n_rows, n_filters), where rows are."""
