@@ -256,21 +256,20 @@ class Look:
         """Return mean squares of a method whose filters are in the span."""
         return self.errors(self._located(method, stops, self.rows.mean_scale)[0])
 
-    def errors_of(
-        self, wanted: list[tuple[Filter, Array]], places: Places, targets: Places
-    ) -> Array:
-        """Return mean squares of methods at stops between the ends, (n_stops, n_brackets).
+    def errors_between(self, method: Filter, points: Array, columns: Places) -> Array:
+        """Return mean squares at stops between the ends, (n_points, n_brackets).
 
-        The filters of all ``wanted`` methods at their stops stand side by side; ``places`` say
-        which of them is meant, and every bracket has a target.
+        Every bracket has a column, that is, a target, or the mean of all.
         """
-        scale = self.rows.mean_scale
-        values = [values_at(self.span.contour, *pair, scale) for pair in wanted]
-        coordinates, distance = self.span.located(np.hstack(values))
-        found = np.empty(places.shape)
-        for some in slices(len(targets), TARGETS_AT_ONCE):
+        # many targets have the same stops
+        stops, places = np.unique(points, return_inverse=True)
+        values = values_at(self.span.contour, method, stops, self.rows.mean_scale)
+        coordinates, distance = self.span.located(values)
+        places = places.reshape(points.shape)
+        found = np.empty(points.shape)
+        for some in slices(len(columns), TARGETS_AT_ONCE):
             own = coordinates[:, places[:, some]].transpose(2, 0, 1)
-            images = self.products[targets[some], :-2, :-2] @ own
+            images = self.products[columns[some], :-2, :-2] @ own
             found[:, some] = (own * images).sum(axis=1).T
         # a filter outside of the span by more than a search can bear is not looked at
         return np.where((distance > 100 * SPANNED)[places], np.inf, np.maximum(found, 0))

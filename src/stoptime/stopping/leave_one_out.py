@@ -8,8 +8,10 @@ oscillates has ridges of its own, on ellipses that grow with the stop: it is loo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from stoptime.left_out.contours import RUNG, UNLEARNED, Ladder, Span, serving_ladder, values_at
 from stoptime.left_out.curve import ErrorCurve, standard_error
-from stoptime.left_out.residuals import LeftOut, Look, Places, between_ends, with_ends
+from stoptime.left_out.residuals import LeftOut, Places, between_ends, with_ends
 from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration
@@ -84,18 +86,16 @@ class LeaveOneOut(CurveRule):
         if search.needs_more_digits(problems[0].spectrum, _ridge_gcv(problems[0].spectrum)):
             problems = _with_more_digits(problems)
         curves = search.curves(problems)
+        best = min(curves, key=attrgetter("least"))
         # generalised cross-validation has decided above, which rows of high leverage mislead
-        if search.needs_more_digits(problems[0].spectrum, search.best(curves)[2]):
+        if search.needs_more_digits(problems[0].spectrum, best.errors):
             problems = _with_more_digits(problems)
             curves = search.curves(problems)
-        if search.may_improve_later(*search.best(curves)):
+            best = min(curves, key=attrgetter("least"))
+        if search.may_improve_later(best):
             # with little noise, stopping may pay where only a thousandth is left to be learned
             curves = search.curves(problems, later=1e3)
-        found: dict[Method, tuple[Problem, Choice]] = {}
-        for some in curves:
-            some.warn_of_the_last_stop()
-            found |= self._zoomed(some, per_target=per_target)
-        return [found[one.method] for one in problems]
+        return [self._zoomed(one, per_target=per_target) for one in curves]
 
     def _on_grid(self, problem: Problem, stops: Any, *, per_target: bool) -> tuple[Problem, Choice]:
         """Return the stop with the least error among those of a grid."""
@@ -103,19 +103,19 @@ class LeaveOneOut(CurveRule):
         problem = problem.reaching(grid)
         return problem, self._lowest(self.errors(problem, grid), per_target=per_target)
 
-    def _zoomed(self, curves: _Curves, *, per_target: bool) -> dict[Method, tuple[Problem, Choice]]:
-        """Return the stops with the least errors, between the stops of the grids too."""
-        choices = {}
-        lowest = zip(*curves.lowest(), strict=True)
-        grids = zip(curves.problems, curves.stops, curves.errors, lowest, strict=True)
-        for problem, stops, errors, (stop, error) in grids:
-            found: list[Any] = [stop, error, errors]
-            if not per_target:
-                found = [float(stop[0]), float(error[0]), errors[:, 0]]
-            message = self._reason(len(stops), found[0])
-            choice = Choice(found[0], found[1], ErrorCurve(stops, found[2]), None, message)
-            choices[problem.method] = problem, choice
-        return choices
+    def _zoomed(self, curve: _Curve, *, per_target: bool) -> tuple[Problem, Choice]:
+        """Return the stop with the least error, between the stops of the grid too."""
+        curve.warn_of_the_last_stop()
+        whole = curve.problem.tuned.whole_stops
+        stop: Any
+        error: Any
+        stop, error = lowest_between(curve.heights, curve.stops[:, None], curve.errors, whole=whole)
+        errors = curve.errors
+        if not per_target:
+            stop, error, errors = float(stop[0]), float(error[0]), errors[:, 0]
+        message = self._reason(len(curve.stops), stop)
+        choice = Choice(stop, error, ErrorCurve(curve.stops, errors), None, message)
+        return curve.problem, choice
 
     def parts(self, problem: Problem, choice: Choice) -> Any:
         """Return squared left-out residuals, weighted to have the error as their mean."""
@@ -157,89 +157,59 @@ class LeaveOneOut(CurveRule):
 
 
 class _Stage(NamedTuple):
-    """A look at all filters up to some stop; None where errors are computed when asked for."""
+    """The last of some stops, and a function of stops up to it, like that of a :class:`_Curve`."""
 
     last: float
-    look: Look | None
+    heights: Callable[[Array, Places], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class _Curves:
-    """Left-out errors of methods that share their looks, on grids and at stops between.
+class _Curve:
+    """Left-out errors of a method on a grid, and in ``stages`` those between its stops.
 
-    The errors of a method, (n_stops, n_columns), are those of every target, or a column with their
-    mean.
+    The errors, (n_stops, n_columns), are those of every target, or a column with their mean.
     """
 
-    search: _Search
-    problems: list[Problem]
-    stops: list[Array]
-    errors: list[Array]
+    problem: Problem
+    stops: Array
+    errors: Array
     stages: list[_Stage]
+
+    @property
+    def least(self) -> float:
+        """The least mean error on the grid."""
+        return float(self.errors.mean(axis=1).min())
+
+    def heights(self, points: Array, columns: Places) -> Floats:
+        """Return errors at stops, (n_points, n_brackets), each of the column of its bracket."""
+        if len(self.stages) == 1:
+            return self.stages[0].heights(points, columns)
+        out: Any = np.full(points.shape, np.inf)
+        first = 0.0
+        for last, heights in self.stages:
+            inside = (points > first) & (points <= last)
+            if inside.any():
+                out = np.where(inside, heights(points, columns), out)
+            first = last
+        return out
 
     def warn_of_the_last_stop(self) -> None:
         """Warn if the least error is that of the last stop, beyond which nothing is known."""
-        for problem, stops, errors in zip(self.problems, self.stops, self.errors, strict=True):
-            if np.isinf(stops[-1]):
-                continue
-            means = errors.mean(axis=1)
-            power = float(np.mean(problem.spectrum.target_power))
-            if EXACT_FIT * power < means[-1] < IMPROVED * means[:-1].min(initial=np.inf):
-                last_stop_warning("loo error", problem.method, float(stops[-1]))
-
-    def lowest(self) -> tuple[Array, Floats]:
-        """Return stops and errors where the curves are least, (n_methods, n_columns)."""
-        # all columns of all methods side by side; shorter ones end with infinite numbers
-        length = max(map(len, self.stops))
-        count = self.errors[0].shape[1]
-        stops = np.full((length, count * len(self.stops)), np.inf)
-        errors = np.full(stops.shape, np.inf)
-        for place, (own, found) in enumerate(zip(self.stops, self.errors, strict=True)):
-            mine = slice(place * count, (place + 1) * count)
-            stops[: len(own), mine] = own[:, None]
-            errors[: len(own), mine] = found
-        whole = self.problems[0].tuned.whole_stops
-        stop, error = lowest_between(self._heights, stops, errors, whole=whole)
-        return stop.reshape(-1, count), error.reshape(-1, count)
-
-    def _heights(self, points: Array, owner: Places) -> Floats:
-        """Return errors at stops, (n_points, n_brackets), each of the column of its bracket."""
-        owners, targets = np.divmod(owner, self.errors[0].shape[1])
-        # all methods share products with the basis filters
-        places = np.empty(points.shape, np.intp)
-        wanted: list[tuple[Filter, Array]] = []
-        count = 0
-        for number in np.unique(owners):
-            mine = np.flatnonzero(owners == number)
-            stops = points[:, mine]
-            own = np.arange(stops.size)
-            if len(mine) > 1:
-                # many targets have the same stops
-                stops, own = np.unique(stops, return_inverse=True)
-            places[:, mine] = count + own.reshape(len(points), -1)
-            wanted.append((self.problems[number].filter, stops.ravel()))
-            count += stops.size
-        out: Any = np.full(points.shape, np.inf)
-        first = 0.0
-        for last, look in self.stages:
-            inside = (points > first) & (points <= last)
-            if inside.any():
-                if look is not None:
-                    found: Any = look.errors_of(wanted, places, targets)
-                else:
-                    found = self.search.errors(self.problems[0], wanted[0][1])[places, targets]
-                out = np.where(inside, found, out)
-            first = last
-        return out
+        if np.isinf(self.stops[-1]):
+            return
+        means = self.errors.mean(axis=1)
+        power = float(np.mean(self.problem.spectrum.target_power))
+        if EXACT_FIT * power < means[-1] < IMPROVED * means[:-1].min(initial=np.inf):
+            last_stop_warning("loo error", self.problem.method, float(self.stops[-1]))
 
 
 class _Family(NamedTuple):
     """Methods at the stops of a search for a largest eigenvalue of one, and a span of all."""
 
-    stops: tuple[Array, ...]
-    gains: tuple[Array, ...]
+    stops: list[Array]
+    gains: list[Array]
     span: Span
-    coordinates: tuple[Array, ...]
+    coordinates: list[Array]
 
 
 @lru_cache(maxsize=64)
@@ -249,15 +219,15 @@ def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
     It is in units of the largest eigenvalue, and kept, since it is the same for all data of about
     the same condition number.
     """
-    stops = tuple(unit_stops(method, depth) for method in methods)
-    gains = tuple(one.largest_gain(own) for one, own in zip(methods, stops, strict=True))
+    stops = [unit_stops(method, depth) for method in methods]
+    gains = [one.largest_gain(own) for one, own in zip(methods, stops, strict=True)]
     gain = max(float(own[-1]) for own in gains)
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
     values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
     if not ladder.serves(np.hstack(values)):
         return None
     span = Span.of(ladder, np.hstack(values))
-    return _Family(stops, gains, span, tuple(span.filters.T @ own for own in values))
+    return _Family(stops, gains, span, [span.filters.T @ own for own in values])
 
 
 @dataclass(frozen=True)
@@ -267,33 +237,23 @@ class _Search:
     size: int | None
     per_target: bool
 
-    def curves(self, problems: list[Problem], later: float = 1.0) -> list[_Curves]:
+    def curves(self, problems: list[Problem], later: float = 1.0) -> list[_Curve]:
         """Return the error curves of all methods up to stops that the spectrum can be trusted with.
 
         The last gain is ``later`` by this factor than that of the default grid.
         """
-        smooth = []
-        if self.size is None:
-            smooth = [
-                one for one in problems if one.filter.scale_free and not one.filter.oscillates
-            ]
-        together = self._together(smooth, later)
-        others = [one for one in problems if together is None or one not in smooth]
-        return [*([together] if together else []), *(self._alone(one, later) for one in others)]
+        smooth = [one for one in problems if one.filter.scale_free and not one.filter.oscillates]
+        together = self._together(smooth, later) if smooth and self.size is None else {}
+        return [together.get(one.method) or self._alone(one, later) for one in problems]
 
-    def _alone(self, problem: Problem, later: float) -> _Curves:
+    def _alone(self, problem: Problem, later: float) -> _Curve:
         """Return the curve of one method, by the ladder if it serves all stops, else in stages.
 
         Later stages follow while ridge of the same gain is nearly as good as it ever is.
         """
         left_out = self._left_out(problem)
         method = problem.filter
-        grid = stops_to_try(problem, self.size)[0]
-        grid = grid[(grid > 0) & np.isfinite(grid)]
-        end = grid[-1] * later ** (1 / method.time_power)
-        while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
-            grid = np.concatenate([grid, more])
-        grid = grid[: max(_trusted(problem, grid), 1)]
+        grid = self._grid(problem, later)
         scale = left_out.rows.mean_scale
         if isinstance(method, Iteration):
             method.check_convergence(left_out.largest * float(left_out.rows.scales.max()))
@@ -325,7 +285,10 @@ class _Search:
                 look = left_out.look(span, last, per_target=self.per_target)
                 if apart and look.columns is not None:
                     look = None  # errors are computed from its columns
-            stages.append(_Stage(float(own[-1]), look))
+            heights: Any = partial(self._heights, problem)
+            if look is not None:
+                heights = partial(look.errors_between, method)
+            stages.append(_Stage(float(own[-1]), heights))
             found = self.errors(problem, own) if look is None else look.errors_at(method, own)
             found = found[len(errors) - start :]
             better = found.min(axis=0) <= IMPROVED * errors.min(axis=0, initial=np.inf)
@@ -336,19 +299,25 @@ class _Search:
         stops = _with_ends(problem, grid[: len(errors)])
         # the two ends are known to every look
         ends = np.array([0.0, np.inf])
-        look = stages[0].look
         limits = self.errors(problem, ends) if look is None else look.errors_at(method, ends)
         errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
-        return _Curves(self, [problem], [stops], [errors], stages)
+        return _Curve(problem, stops, errors, stages)
+
+    def _grid(self, problem: Problem, later: float) -> Array:
+        """Return the stops of a method between the ends that the spectrum can be trusted with."""
+        grid = stops_to_try(problem, self.size)[0]
+        grid = grid[(grid > 0) & np.isfinite(grid)]
+        end = grid[-1] * later ** (1 / problem.filter.time_power)
+        while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
+            grid = np.concatenate([grid, more])
+        return grid[: max(_trusted(problem, grid), 1)]
 
     def _left_out(self, problem: Problem) -> LeftOut:
         """Return the residuals of every target, or of fewer that have the same mean square."""
         return problem.left_out if self.per_target else problem.left_out.pooled
 
-    def _together(self, problems: list[Problem], later: float) -> _Curves | None:
-        """Return the curves of methods that share a ladder, or None if it does not serve all."""
-        if not problems:
-            return None
+    def _together(self, problems: list[Problem], later: float) -> dict[Method, _Curve]:
+        """Return the curves of methods that share a ladder, or none if it does not serve all."""
         left_out = self._left_out(problems[0])
         spectrum = problems[0].spectrum
         methods = tuple(one.filter for one in problems)
@@ -356,22 +325,28 @@ class _Search:
         depth = depth_of(spectrum, far)
         family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
         if family is None:
-            return None
+            return {}
         # a method without a row sees eigenvalues that are larger by the scale
         unit = left_out.largest * left_out.rows.mean_scale
         powers = [one.time_power for one in methods]
         grids = [own / unit ** (1 / power) for own, power in zip(family.stops, powers, strict=True)]
         last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
         look = left_out.look(family.span.scaled(left_out.largest), last, per_target=self.per_target)
-        found = _Curves(self, problems, [], [], [_Stage(np.inf, look)])
+        found = {}
         columns = zip(problems, grids, family.gains, family.coordinates, strict=True)
         for problem, stops, gains, own in columns:
             count = max(int(np.searchsorted(gains, far * unit, side="right")), 1)
             grid = _with_ends(problem, stops[:count])
             inside = between_ends(problem.filter, grid)
-            found.stops.append(grid)
-            found.errors.append(look.errors(with_ends(own[:, :count], grid, inside)))
+            errors = look.errors(with_ends(own[:, :count], grid, inside))
+            heights = partial(look.errors_between, problem.filter)
+            found[problem.method] = _Curve(problem, grid, errors, [_Stage(np.inf, heights)])
         return found
+
+    def _heights(self, problem: Problem, points: Array, columns: Places) -> Floats:
+        """Return errors of a method that no look has, as :meth:`Look.errors_between` does."""
+        stops, places = np.unique(points, return_inverse=True)
+        return self.errors(problem, stops)[places.reshape(points.shape), columns]
 
     def errors(self, problem: Problem, stops: Array) -> Floats:
         """Return left-out errors at these stops, (n_stops, n_columns), by a pass over the rows."""
@@ -385,27 +360,21 @@ class _Search:
 
     def _latest_good_gain(self, problem: Problem) -> float:
         """Return the largest gain at which ridge is within 2 % of its least error."""
-        curves: Any = self._together([replace(problem, method=Ridge())], 1.0)
-        (stops,), (errors,) = curves.stops, curves.errors
-        return float(stops[(errors <= 1.02 * errors.min(axis=0)).any(axis=1)][-1])
+        (curve,) = self._together([replace(problem, method=Ridge())], 1.0).values()
+        good = (curve.errors <= 1.02 * curve.errors.min(axis=0)).any(axis=1)
+        return float(curve.stops[good][-1])
 
-    def best(self, curves: list[_Curves]) -> tuple[Problem, Array, Floats]:
-        """Return the problem with the least error, its stops and its errors."""
-        found = [
-            one
-            for some in curves
-            for one in zip(some.problems, some.stops, some.errors, strict=True)
-        ]
-        return min(found, key=lambda one: one[2].mean(axis=1).min())
-
-    def may_improve_later(self, problem: Problem, stops: Array, errors: Floats) -> bool:
+    def may_improve_later(self, curve: _Curve) -> bool:
         """Tell whether the best method may have a better stop after its last one.
 
         After the last stop errors differ from that of least squares by less than they did in the
         last step, or over the last oscillations. No stop gains more over least squares than its
         variance, about rank/n of the error, and an error of rounding has no better stop.
         """
+        problem = curve.problem
         spectrum = problem.spectrum
+        stops = curve.stops
+        errors = curve.errors
         least = errors.min(axis=0)
         improves = errors[-1] == least
         if np.isinf(stops[-1]):
