@@ -262,8 +262,6 @@ class _Search:
         few = left_out.rows.has_one_scale and isinstance(method, SumOfRidges)
         in_stages = contour is None and not few
         latest = self._latest_good_gain(problem) if in_stages else np.inf
-        # waves of rows of unequal weights are out of phase: the mean scale is not like that of each
-        apart = method.oscillates and not method.whole_stops and not left_out.rows.has_one_scale
         phase = phases(problem, grid)
         reach = 32.0 if in_stages else np.inf
         stages: list[_Stage] = []
@@ -278,13 +276,9 @@ class _Search:
                 contour = left_out.contour(method, own, scale)
             if contour is not None:
                 dense = np.union1d(own, _between(method, own, phase[start:count]))
-                if apart:
-                    dense = _for_all_scales(dense, left_out.rows.scales / scale, method)
                 span = Span.of(contour, values_at(contour, method, dense, scale))
                 last = {method: float(own[-1])}
                 look = left_out.look(span, last, per_target=self.per_target)
-                if apart and look.columns is not None:
-                    look = None  # errors are computed from its columns
             heights: Any = partial(self._heights, problem)
             if look is not None:
                 heights = partial(look.errors_between, method)
@@ -433,15 +427,6 @@ def _between(method: Filter, stops: Array, phases: Array) -> Array:
     count = min(int(np.ceil((phases[-1] - phases[0]) / 0.5)) + 2, 1000)
     close = np.linspace(float(phases[0]), float(phases[-1]), count)
     return np.unique(np.round(np.interp(close, phases, stops)))
-
-
-def _for_all_scales(stops: Array, scales: Array, method: Filter) -> Array:
-    """Return stops whose filters span those of all rows: a scale of a row is one of its time."""
-    first, last = np.array([scales.min(), scales.max()]) ** (1 / method.time_power)
-    longest = stops[-1] * last
-    step = max(stops[-1] - stops[-2], 1e-3 * longest) if len(stops) > 1 else longest
-    beyond = np.arange(stops[-1] + step, longest + step, step)
-    return np.union1d(np.append(stops[0] * first, stops), beyond)
 
 
 def _trusted(problem: Problem, stops: Array) -> int:
