@@ -77,10 +77,6 @@ class CentredOperator:
         gram *= self.root[:, None]
         return gram
 
-    def owned(self) -> CentredOperator:
-        """Return an operator that does not change when the user's container does."""
-        return replace(self, X=self.X.owned())
-
 
 def assembled(
     data: Any,

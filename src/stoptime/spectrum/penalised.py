@@ -175,9 +175,6 @@ class _Mapped(OnDemand):
     def formed(self) -> Any:
         return self.back @ self.vectors.formed()
 
-    def owned(self) -> _Mapped:
-        return replace(self, vectors=self.vectors.owned())
-
 
 class _StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
@@ -218,9 +215,6 @@ class _StandardRows(Rows):
         found = self.rows.times_t(rest)
         inverse = self.back.form.inverse
         return inverse.of_rows(found[None])[0] if found.ndim == 1 else inverse.of_rows(found.T).T
-
-    def owned(self) -> _StandardRows:
-        return _StandardRows(self.rows.owned(), self.back, self.images, self.weighted, self.floor)
 
     def described(self, column: int) -> str:
         return f"direction {column} of the standard form of penalty_matrix"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -15,7 +15,15 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestErrors, Want
 from stoptime.spectrum.factorise import by_statistics
 from stoptime.spectrum.moments import Statistics
-from stoptime.spectrum.source import NEVER, Folds, Source, sums_of_others
+from stoptime.spectrum.source import (
+    NEVER,
+    WITHOUT_BLOCKS,
+    Folds,
+    Source,
+    Sums,
+    parts_of,
+    sums_of_others,
+)
 from stoptime.spectrum.sources import as_stream
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.progress import progress_shown
@@ -64,11 +72,11 @@ class StreamData(Data):
         return max(self.moments.weight, self.moments.n_rows)
 
     @cached_property
-    def _sums(self) -> dict[int, Statistics]:
+    def _sums(self) -> Sums:
         """Statistics of every fold, from the one pass over the rows."""
         return {}
 
-    def _read(self, folds: Folds | None = None) -> dict[int, Statistics]:
+    def _read(self, folds: Folds | None = None) -> Sums:
         if isinstance(self.stream, Statistics):
             if folds is not None:
                 raise ValueError(
@@ -134,7 +142,12 @@ class StreamData(Data):
         tested = [one for one, part in sorted(self._sums.items()) if one != NEVER and part.weight]
         fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
         source = cast("Source", self.stream)  # statistics have no folds
-        rows = source.sums(splits, partial(_tested, fits))
+        rows: dict[int, list[TestedRows]] = {one: [] for one in tested}
+        for _, block, labels in source.labelled(splits):
+            for fold, (X, y, weight) in parts_of(block, labels):
+                if fold in fits:
+                    weight = np.ones(len(X)) if weight is None else weight  # noqa: PLW2901
+                    rows[fold].append(TestedRows.of(fits[fold], X, y, weight))
         return [(fits[one], TestedRows.joined(rows[one])) for one in tested]
 
 
@@ -170,20 +183,10 @@ def _mean_squared_error(path: Any, statistics: Statistics) -> Floats:
     return np.asarray(bias**2 + np.maximum(spread, 0))
 
 
-def _tested(
-    fits: Mapping[int, Fit], fold: int, X: Any, y: Any, weights: Any
-) -> tuple[TestedRows, ...]:
-    """Return the rows of a block as a tuple, because the sum of two tuples contains both."""
-    if fold not in fits:
-        return ()
-    weights = np.ones(len(X)) if weights is None else weights
-    return (TestedRows.of(fits[fold], np.asarray(X), np.asarray(y), weights),)
-
-
-def total(sums: Mapping[int, Statistics], names: tuple[str, ...] | None) -> Statistics:
+def total(sums: Sums, names: tuple[str, ...] | None) -> Statistics:
     """Return the statistics of the rows of all folds."""
     if not sums:
-        raise ValueError("There are no rows: every block is empty, or there is no block.")
+        raise ValueError(WITHOUT_BLOCKS)
     found = reduce(add, sums.values())
     return found if names is None else replace(found, names=names)
 
