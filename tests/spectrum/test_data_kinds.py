@@ -290,26 +290,6 @@ def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(rng, tmp_path
     assert float(found.intercept_) == pytest.approx(right.intercept_, rel=1e-10)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_rows_are_left_out_as_those_of_arrays(rng, tmp_path, kind, shape):
-    if not kind.has_rows:
-        pytest.skip("has no rows")
-    X, y, weight = problem(rng, shape, 3)
-    given = kind.given(X, y, weight, tmp_path)
-    stops = [0.0, 0.5, 2.0, 7.0, np.inf]
-    found, expected = (
-        st.leave_one_out(*one, "nesterov-flow", stops, sample_weight=weight)
-        for one in (given[:2], (X, y))
-    )
-    np.testing.assert_allclose(found.errors, expected.errors, rtol=1e-6)
-    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-5)
-    found, expected = (
-        st.left_out_residuals(*one, "nesterov-flow", 7.0, sample_weight=weight)
-        for one in (given[:2], (X, y))
-    )
-    assert_close(found, expected, 1e-6)
-
-
 @pytest.fixture
 def collinear(rng):
     X = rng.normal(size=(80, 6))

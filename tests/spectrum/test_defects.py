@@ -132,13 +132,6 @@ def test_folds_with_a_penalty_read_the_rows_no_more_often_than_needed(rng, monke
     assert numbers <= 4 * 7.1 * 3000
 
 
-def test_more_folds_than_short_integers(rng):
-    X, y = rng.standard_normal((40, 1)), rng.standard_normal(40)
-    labels = open_data(st.Chunks.of(X, y)).splits(KFold(40)).labels
-    np.testing.assert_array_equal(labels, np.arange(40))
-    assert labels.dtype == np.intp  # which holds any number of rows
-
-
 def test_a_block_may_hold_a_frame(data):
     X, y = data
     frame = pd.DataFrame(X, columns=list("abcdefgh"))
