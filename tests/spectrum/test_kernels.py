@@ -184,19 +184,6 @@ def test_hold_out_takes_the_kernel_of_the_validation_rows(data, rng):
         st.StoppedKernelRegressorCV(rule=st.HoldOut(X_val[:, :1], y_val)).fit(X, y)
 
 
-def test_the_best_of_several_methods_and_a_stop_for_every_target(data, rng):
-    X, y = data
-    Y = np.column_stack([y, rng.standard_normal(len(y))])
-    model = st.StoppedKernelRegressorCV(
-        ["ridge", "nesterov-flow"], per_target=True, kernel="rbf", gamma=None
-    ).fit(X, Y)
-    assert model.dual_coef_.shape == (40, 2)
-    assert model.stop_[1] < model.stop_[0]
-    for k in range(2):
-        one = st.StoppedKernelRegressor(model.method_, stop=model.stop_[k]).fit(X, Y[:, k])
-        np.testing.assert_allclose(model.predict(X)[:, k], one.predict(X), rtol=1e-8, atol=1e-10)
-
-
 def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng):
     """The grid ends long before the smallest eigenvalue is learned, and goes on where that pays."""
     X = rng.uniform(-3, 3, (80, 1))

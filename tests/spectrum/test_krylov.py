@@ -256,23 +256,6 @@ def test_least_squares_keeps_what_small_singular_values_have_of_the_response(met
         assert found.error[0] == 0  # rounding is not counted
 
 
-def test_formats_and_types_are_alike():
-    X, y = data(60, 20)
-    exact = st.path(X.toarray(), y, "nesterov-flow", [5.0]).coef
-    names = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
-    forms = [X.asformat(name) for name in names] + [sparse.csr_array(X), X.astype(np.float32)]
-    forms.append(LinearOperator(X.shape, matvec=lambda v: X @ v, rmatvec=lambda v: X.T @ v))
-    before = X.copy()
-    for form in forms:
-        found = st.path(form, y, "nesterov-flow", [5.0], solver="krylov").coef
-        assert found.dtype == (np.float32 if form.dtype == np.float32 else np.float64)
-        np.testing.assert_allclose(found, exact, atol=1e-6)
-    assert (before != X).nnz == 0
-    whole = (10 * X).astype(int)
-    found = st.path(whole, y, "ridge", [1.0], solver="krylov").coef
-    np.testing.assert_allclose(found, st.path(whole.toarray(), y, "ridge", [1.0]).coef, atol=1e-6)
-
-
 @pytest.mark.parametrize("solver", ["gram", "krylov"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (6, 1), (8, 30)], ids=str)
 def test_nothing_to_learn(shape, solver):
@@ -456,13 +439,3 @@ def test_a_product_with_y_that_underflows_is_refused_and_zero_is_not(rng):
             st.path(Foreign(small * X), 1e-140 * y, "conjugate-gradient", [2], fit_intercept=False)
     zero = st.path(Foreign(0 * X), y, "conjugate-gradient", [2], fit_intercept=False)
     assert not zero.coef.any()
-
-
-def test_the_bar_of_a_space_that_does_not_converge_ends_its_line(rng, monkeypatch, capsys):
-    monkeypatch.setattr("stoptime.support.progress.PATIENCE", 0.0)
-    X, y = rng.standard_normal((80, 50)), rng.standard_normal(80)
-    with pytest.raises(ReachError, match="max_rank"):
-        st.path(aslinearoperator(X), y, "ridge", [1e3], max_rank=4, verbose=True)
-    shown = capsys.readouterr().err
-    assert "Krylov space: " in shown
-    assert shown.endswith("\n")
