@@ -19,7 +19,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from stoptime.spectrum.kinds import checked_matrix, kind_of
-from stoptime.support.arrays import EPS, TINY, Floats, array_namespace, as_dtype, like, on_host
+from stoptime.support.arrays import EPS, TINY, Floats, like, on_host
 from stoptime.support.checks import instance_of, whole_number
 
 LARGEST_BASIS = 2000  # columns up to which a pseudo-inverse is computed and stored as an array
@@ -47,17 +47,14 @@ class Scaling:
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
-        scales = as_dtype(like(X, self.scales), X.dtype)
+        scales = like(X, self.scales)
         return (X if self.rank == self.n_features else X[:, like(X, self.columns)]) * scales
 
     def __matmul__(self, components: Any) -> Any:
-        scales = as_dtype(like(components, self.scales), components.dtype)
-        scaled = (components.T * scales).T
+        scaled = (components.T * like(components, self.scales)).T
         if self.rank == self.n_features:
             return scaled
-        shape = (self.n_features, *components.shape[1:])
-        out = array_namespace(components).zeros(shape, dtype=scaled.dtype)
-        out = like(components, out)
+        out = like(components, np.zeros((self.n_features, *components.shape[1:])))
         out[like(components, self.columns)] = scaled
         return out
 
@@ -77,10 +74,10 @@ class Product:
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
-        return X @ as_dtype(like(X, self.matrix), X.dtype)
+        return X @ like(X, self.matrix)
 
     def __matmul__(self, components: Any) -> Any:
-        return as_dtype(like(components, self.matrix), components.dtype) @ components
+        return like(components, self.matrix) @ components
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class Solves:
             found = np.zeros((self.width, *rows.shape[1:]))
             for _ in range(1 + self._refinements):
                 found += L @ self._factors.solve(rows - L.T @ found)
-        return as_dtype(like(X, np.ascontiguousarray(found.T) / self._unit), X.dtype)
+        return like(X, np.ascontiguousarray(found.T) / self._unit)
 
     def __matmul__(self, components: Any) -> Any:
         given = np.asarray(on_host(components), np.float64)
@@ -129,7 +126,7 @@ class Solves:
             for _ in range(1 + self._refinements):
                 found += self._factors.solve(L.T @ (given - L @ found))
         found -= self.null @ (self.null.T @ found)
-        return as_dtype(like(components, found / self._unit), components.dtype)
+        return like(components, found / self._unit)
 
     @cached_property
     def _unit(self) -> float:

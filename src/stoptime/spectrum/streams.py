@@ -29,7 +29,7 @@ from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.data import Drawn, Fold
+    from stoptime.spectrum.data import Fold
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class StatisticsToTest:
         """Sum of the weights of the tested rows."""
         return self.statistics.weight
 
-    def errors(self, draw: Drawn, stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Any, stops: Array, units: Array) -> TestErrors:
         """Return the errors of these rows at all stops, from their moments."""
         seen = self.statistics
         # a table of four million coefficients at a time
