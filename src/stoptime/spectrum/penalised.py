@@ -96,9 +96,10 @@ class Penalised(Data):
             return _moments_in_standard_form(centred, form, data.fit_intercept)
         sample, restored = _rows_in_standard_form(data.sample, form)
         if isinstance(data, KrylovData):
-            # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
-            floor = data.floor and data.floor * _size(form.inverse)
-            return replace(data, sample=sample, least=floor), restored
+            if data.floor:
+                # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
+                sample.X.floor = max(sample.X.floor, data.floor * _size(form.inverse))
+            return replace(data, sample=sample), restored
         if isinstance(form.inverse, Scaling) and not form.null.shape[1]:
             # it refers to the data alone: what refers to itself stays in memory
             def ready() -> Statistics | None:

@@ -473,19 +473,16 @@ def standard_form(
     return form
 
 
-def _stored(operator: Any) -> Any:
-    """Return an operator as an array, or as a sparse matrix if it has many columns."""
-    p = operator.shape[1]
-    if p <= LARGEST_BASIS:
-        return operator @ np.eye(p)
-    units = (np.eye(p, min(64, p - start), -start) for start in range(0, p, 64))
-    return sparse.hstack([sparse.csc_array(operator @ some) for some in units], format="csr")
-
-
 def _checked(matrix: Any, n_features: int) -> Any:
     """Return L as an array or a sparse matrix in double precision."""
     if kind_of(matrix) == "operator":
-        matrix = _stored(checked_matrix(matrix, "penalty_matrix"))
+        operator = checked_matrix(matrix, "penalty_matrix")
+        p = operator.shape[1]
+        if p <= LARGEST_BASIS:
+            matrix = operator @ np.eye(p)
+        else:
+            units = (np.eye(p, min(64, p - start), -start) for start in range(0, p, 64))
+            matrix = sparse.hstack([sparse.csc_array(operator @ some) for some in units]).tocsr()
     matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[1] != n_features:
         raise ValueError(

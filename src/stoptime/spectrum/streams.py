@@ -165,22 +165,20 @@ class StatisticsToTest:
     def errors(self, draw: Any, stops: Array, units: Array) -> TestErrors:
         """Return the errors of these rows at all stops, from their moments."""
         seen = self.statistics
+        found = []
         # a table of four million coefficients at a time
-        parts = slices(len(stops), 2**22 // seen.cross.size)
-        means = [_mean_squared_error(draw(stops[part]), seen) for part in parts]
-        return TestErrors(seen.weight, np.nan, seen.weight * np.concatenate(means) / units**2)
-
-
-def _mean_squared_error(path: Any, statistics: Statistics) -> Floats:
-    """Return the mean squared error of a path, with coefficients b and intercepts a."""
-    # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb, with products about the means
-    coef = path.coef.reshape(*path.coef.shape[:2], -1)
-    bias = statistics.target_mean - np.tensordot(coef, statistics.feature_mean, axes=(1, 0))
-    bias -= path.intercept.reshape(bias.shape)
-    images = np.einsum("tpq,pr->trq", coef, statistics.gram, optimize=True) - 2 * statistics.cross
-    spread = statistics.target_power + np.einsum("tpq,tpq->tq", coef, images)
-    # rounding may make the variance of a perfect fit negative
-    return np.asarray(bias**2 + np.maximum(spread, 0))
+        for part in slices(len(stops), 2**22 // seen.cross.size):
+            path = draw(stops[part])
+            coef = path.coef.reshape(*path.coef.shape[:2], -1)
+            # with coefficients b, intercepts a, and products about the means,
+            # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb
+            bias = seen.target_mean - np.tensordot(coef, seen.feature_mean, axes=(1, 0))
+            bias -= path.intercept.reshape(bias.shape)
+            images = np.einsum("tpq,pr->trq", coef, seen.gram, optimize=True) - 2 * seen.cross
+            spread = seen.target_power + np.einsum("tpq,tpq->tq", coef, images)
+            # rounding may make the variance of a perfect fit negative
+            found.append(bias**2 + np.maximum(spread, 0))
+        return TestErrors(seen.weight, np.nan, seen.weight * np.concatenate(found) / units**2)
 
 
 def total(sums: Sums, names: tuple[str, ...] | None) -> Statistics:
