@@ -111,7 +111,9 @@ def gain(method: st.Method, s, t):
         step = mp.mpf(method.step)
         with mp.workdps(DIGITS + _guard(step * s)):
             return (1 - (1 - step * s) ** int(t)) / s
-    with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), t * s)):
+    # a steep edge cancels to so high a power
+    power = method.order if isinstance(method, st.Butterworth) else 1
+    with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), (t * s) ** power)):
         return (1 - shrinkage(method, s, t)) / s
 
 
