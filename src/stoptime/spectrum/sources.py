@@ -17,7 +17,6 @@ from stoptime.spectrum.moments import Statistics, check_size, column_names
 from stoptime.spectrum.source import (
     Block,
     Folds,
-    Labels,
     Source,
     Sums,
     block_name,
@@ -314,14 +313,13 @@ class DaskRows(Source):
         """Return the statistics of every fold, computed where the blocks are."""
         from dask import delayed  # noqa: PLC0415 - an extra
 
-        block_sums = delayed(_block_sums, pure=False)
+        block_sums = delayed(sums_of_block, pure=False)
         level = []
         start = 0
         for number, (one, size) in enumerate(zip(self._lazy(), self.X.chunks[0], strict=True)):
             rows = None if self.n_rows is None else slice(start, start + size)
             labels = 0 if folds is None else folds.within(number, rows)
-            name = block_name(number, rows)
-            level.append(block_sums(*one, labels, name, self.X.dtype))
+            level.append(block_sums(block_name(number, rows), one, labels))
             start += size
         # the order is fixed, so that rounding does not depend on which worker is first
         merge = delayed(merged_sums, pure=False)
@@ -329,21 +327,13 @@ class DaskRows(Source):
             level = [merge(level[i : i + 16]) for i in range(0, len(level), 16)]
         return dict(level[0].compute())
 
-    def _lazy(self) -> list[tuple[Any, Any, Any]]:
+    def _lazy(self) -> list[Block]:
         # graphs as they are: what X and y have in common is then computed once
         X, y = (part.to_delayed(optimize_graph=False).ravel() for part in (self.X, self.y))
         weight: Any = [None] * len(X)
         if self.weight is not None:
             weight = self.weight.to_delayed(optimize_graph=False)
-        return list(zip(X, y, weight, strict=True))
-
-
-def _block_sums(X: Any, y: Any, weight: Any, labels: Labels, name: str, announced: Any) -> Sums:
-    """Return the statistics of one block; runs on a worker."""
-    if X.dtype != announced:
-        wrong = f"{name}: X of dtype {X.dtype}, but {announced} was expected"
-        raise TypeError(f'{wrong}: use X.astype("{announced}").')
-    return sums_of_block(name, Block(np.asarray(X), np.asarray(y), weight), labels)
+        return list(map(Block, X, y, weight))
 
 
 def dask_rows(X: Any) -> Any:
