@@ -30,26 +30,6 @@ def frame(table):
     return dd.from_pandas(pd.DataFrame(X, columns=COLUMNS).assign(y=y), npartitions=7)
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "columns", "kind"),
-    [("sync", 6, "dask"), ("threads", 4, "other blocks"), ("threads", 6, "numpy")],
-)
-def test_arrays_in_any_blocks(table, scheduler, columns, kind):
-    X, y = table
-    lazy = da.from_array(X, chunks=(130, columns))
-    response = {
-        "dask": da.from_array(y, chunks=130),
-        "other blocks": da.from_array(y, chunks=77),
-        "numpy": y,
-    }
-    with dask.config.set(scheduler=scheduler):
-        model = st.StoppedRegressorCV(cv=5).fit(lazy, response[kind])
-    same_fit(model, st.StoppedRegressorCV(cv=5).fit(X, y))
-    predicted = model.predict(lazy)
-    assert isinstance(predicted, da.Array)
-    np.testing.assert_allclose(predicted.compute(), model.predict(X))
-
-
 def test_dataframes_of_unknown_length(table, frame):
     X, y = table
     features = frame[COLUMNS]

@@ -131,13 +131,15 @@ def test_folds_with_a_penalty_read_the_rows_no_more_often_than_needed(rng, monke
     assert numbers <= 4 * 7.1 * 3000
 
 
-def test_a_block_may_hold_a_frame(data):
+def test_a_block_may_hold_a_frame(data, rng):
     X, y = data
-    frame = pd.DataFrame(X, columns=list("abcdefgh"))
-    blocks = [st.Block(frame[:30], pd.Series(y[:30])), st.Block(frame[30:], pd.Series(y[30:]))]
+    weight = rng.uniform(0.5, 2, 60)
+    table = pd.DataFrame(X, columns=list("abcdefgh")), pd.Series(y), pd.Series(weight)
+    blocks = [st.Block(*(one[:30] for one in table)), st.Block(*(one[30:] for one in table))]
     chunks = st.Chunks(lambda: iter(blocks), 8, 60)
-    model = st.StoppedRegressorCV("ridge", cv=2, verbose=False).fit(chunks)
-    whole = st.StoppedRegressorCV("ridge", cv=2).fit(X, y)
+    cv = KFold(2, shuffle=True, random_state=0)
+    model = st.StoppedRegressorCV("ridge", cv=cv, verbose=False).fit(chunks)
+    whole = st.StoppedRegressorCV("ridge", cv=cv).fit(X, y, weight)
     np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-8)
     np.testing.assert_allclose(model.predict(chunks), whole.predict(X), rtol=1e-8)
 

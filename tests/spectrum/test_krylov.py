@@ -1,7 +1,6 @@
 """Sparse matrices and operators: the path of dense data, an error bound, and few products."""
 
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -296,16 +295,6 @@ def test_large_means_cost_no_digits(rng):
     np.testing.assert_allclose(drawn.coef, right.coef, rtol=1e-6)  # beyond all eigenvalues
 
 
-@pytest.mark.parametrize("constant", [1e2, 1e8])
-def test_a_constant_column_has_nothing_to_learn(constant, rng):
-    X = np.hstack([rng.standard_normal((60, 10)), np.full((60, 1), constant)])
-    y = X[:, :10] @ rng.standard_normal(10) + rng.standard_normal(60)
-    exact = st.path(X, y, "ridge", [1.0, np.inf])
-    for kind in (aslinearoperator, sparse.csr_array):
-        found = st.path(kind(X), y, "ridge", [1.0, np.inf], solver="krylov")
-        assert relative(found.coef.T, exact.coef.T) < 1e-16 * constant + 1e-12
-
-
 @pytest.mark.parametrize(
     ("method", "stop"),
     [
@@ -320,24 +309,6 @@ def test_steps_next_to_divergence_are_followed_to_their_end(method, stop, rng):
     found, exact = (st.path(rows, y, method, [stop]) for rows in (aslinearoperator(X), X))
     assert relative(found.coef[0], exact.coef[0]) < 1e-9
     assert found.error[0] < 1e-6
-
-
-@pytest.mark.parametrize("kind", [aslinearoperator, sparse.csr_array])
-@pytest.mark.parametrize(("scale", "size"), [(1e-200, 1.0), (1e-90, 1e90), (1e90, 1.0), (1e150, 1)])
-def test_extreme_scales_give_the_right_answer_or_a_clear_error(kind, scale, size, rng):
-    X = np.column_stack([rng.standard_normal((12, 2)), np.ones(12)])
-    y = rng.standard_normal(12)
-    right = st.path(X, y, "ridge", [np.inf]).coef
-    for solver in ("krylov", "gram"):
-        message = ""
-        found = right
-        try:
-            drawn = st.path(kind(scale * X), size * y, "ridge", [np.inf], solver=solver)
-            found = drawn.coef * scale / size
-        except ValueError as error:
-            message = str(error)
-        assert re.search("^$" if 1e-100 < scale < 1e100 else "too small|too large", message)
-        np.testing.assert_allclose(found, right, atol=1e-9)
 
 
 def test_memory_is_bounded_said_and_shared_by_targets(rng):

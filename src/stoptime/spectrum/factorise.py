@@ -276,9 +276,8 @@ def column_powers(sample: Sample) -> Floats:
 
 
 def _squares(rows: Any) -> Floats:
-    """Return the sum of squares of every column, a block of rows at a time."""
-    blocks = slices(rows.shape[0], BLOCK_NUMBERS // rows.shape[1])
-    return np.asarray(on_host(sum((rows[block] ** 2).sum(axis=0) for block in blocks)))
+    """Return the sum of squares of every column, without an array of squares."""
+    return np.asarray(on_host(array_namespace(rows).einsum("ij,ij->j", rows, rows)))
 
 
 def _of_products(

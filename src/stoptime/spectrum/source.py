@@ -105,29 +105,31 @@ class Source(ABC):
     def blocks(self) -> Iterator[Block]:
         """Return an iterator over all blocks, from the first on."""
 
-    def labelled(self, folds: Folds | None) -> Iterator[tuple[str, Block, Labels]]:
-        """Yield every block with its name in messages and the fold of its rows, in one pass."""
-        start = 0
-        with progress_bar("statistics", total=self.n_rows, unit=" rows") as tick:
-            for number, block in enumerate(self.blocks()):
-                if block.y is None:
-                    raise ValueError(WITHOUT_RESPONSE)
-                X = np.asarray(block.X)  # a block may hold data frames
-                rows = slice(start, start + len(X))
-                name = block_name(number, rows)
-                if X.shape[1:] != (self.n_features,):
-                    wanted = self.n_rows, self.n_features
-                    raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
-                labels = 0 if folds is None else folds.within(number, rows)
-                yield name, Block(X, np.asarray(block.y), block.weight), labels
-                start = rows.stop
-                tick(len(X))
-        if self.n_rows is not None and start != self.n_rows:
-            raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
-
     def sums(self, folds: Folds | None = None) -> Sums:
         """Return the statistics of every fold, or of all rows, in one pass."""
-        return merged_sums(sums_of_block(*each) for each in self.labelled(folds))
+        return merged_sums(sums_of_block(*each) for each in labelled(self, folds))
+
+
+def labelled(source: Source, folds: Folds | None) -> Iterator[tuple[str, Block, Labels]]:
+    """Yield every block with its name in messages and the fold of its rows, in one pass."""
+    start = 0
+    with progress_bar("statistics", total=source.n_rows, unit=" rows") as tick:
+        for number, block in enumerate(source.blocks()):
+            if block.y is None:
+                raise ValueError(WITHOUT_RESPONSE)
+            # a block may hold data frames, whose rows are not found by their places
+            X, y, weight = (None if one is None else np.asarray(one) for one in block)
+            rows = slice(start, start + len(X))
+            name = block_name(number, rows)
+            if X.shape[1:] != (source.n_features,):
+                wanted = source.n_rows, source.n_features
+                raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
+            labels = 0 if folds is None else folds.within(number, rows)
+            yield name, Block(X, y, weight), labels
+            start = rows.stop
+            tick(len(X))
+    if source.n_rows is not None and start != source.n_rows:
+        raise ValueError(f"Chunks gave {start} rows, but {source.n_rows} were expected.")
 
 
 def block_name(number: int, rows: slice | None) -> str:

@@ -306,8 +306,10 @@ class DaskRows(Source):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks, each computed when it is asked for."""
+        from dask import compute  # noqa: PLC0415 - an extra
+
         for one in self._lazy():
-            yield Block(*(None if part is None else np.asarray(part.compute()) for part in one))
+            yield Block(*compute(*one))
 
     def sums(self, folds: Folds | None = None) -> Sums:
         """Return the statistics of every fold, computed where the blocks are."""

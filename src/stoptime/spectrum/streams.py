@@ -21,6 +21,7 @@ from stoptime.spectrum.source import (
     Folds,
     Source,
     Sums,
+    labelled,
     parts_of,
     sums_of_others,
 )
@@ -143,7 +144,7 @@ class StreamData(Data):
         fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
         source = cast("Source", self.stream)  # statistics have no folds
         rows: dict[int, list[TestedRows]] = {one: [] for one in tested}
-        for _, block, labels in source.labelled(splits):
+        for _, block, labels in labelled(source, splits):
             for fold, (X, y, weight) in parts_of(block, labels):
                 if fold in fits:
                     weight = np.ones(len(X)) if weight is None else weight  # noqa: PLW2901
