@@ -186,6 +186,15 @@ def test_moments_of_others_are_not_overwritten(data):
     np.testing.assert_array_equal(opened.moments.gram, kept)
 
 
+def test_a_fold_of_nearly_all_the_weight_leaves_the_other_rows(data):
+    X, y = data
+    weight = np.where(np.arange(60) == 3, 1e20, 1.0)
+    opened = open_data(X, y, weight)
+    train, _ = opened.folds(opened.splits(KFold(3)))[0]()
+    right = st.decompose(X[20:], y[20:]).eigenvalues
+    np.testing.assert_allclose(train.spectrum().eigenvalues, right, rtol=1e-12)
+
+
 def test_factorisations_are_kept(data, rng):
     X, y = data
     X[:, 7] = X[:, 6] + 1e-6 * rng.standard_normal(60)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.accuracy import Accuracy, Krylov, Rounding
-from stoptime.support.arrays import Array, Floats, as_dtype, like, on_host
+from stoptime.support.arrays import Array, Floats, as_dtype, like
 
 
 class OnDemand(ABC):
@@ -26,11 +26,6 @@ class OnDemand(ABC):
     @abstractmethod
     def formed(self) -> Any:
         """Return V as an array where the data are."""
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        if copy is False:
-            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
-        return np.asarray(on_host(self.formed()), dtype=dtype)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ def labelled(source: Source, folds: Folds | None) -> Iterator[tuple[str, Block, 
             if block.y is None:
                 raise ValueError(WITHOUT_RESPONSE)
             # a block may hold data frames, whose rows are not found by their places
-            X, y, weight = (None if one is None else np.asarray(one) for one in block)
+            arrays: Any = [None if one is None else np.asarray(one) for one in block]
+            X, y, weight = arrays
             rows = slice(start, start + len(X))
             name = block_name(number, rows)
             if X.shape[1:] != (source.n_features,):
