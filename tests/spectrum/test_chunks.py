@@ -193,6 +193,16 @@ def test_one_bad_block_is_named(table, cv):
         model.fit(Chunks.of(X, y, rows=100))
 
 
+def test_the_bar_of_a_bad_block_ends_its_line(table, monkeypatch, capsys):
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
+    X, y = table
+    X[731, 2] = np.nan
+    try:
+        st.summarise(Chunks.of(X, y, rows=100), verbose=True)
+    except ValueError:
+        assert capsys.readouterr().err.endswith("\n")
+
+
 def test_blocks_that_do_not_fit_are_refused(table):
     X, _ = table
     blocks = [Block(np.ones((2, 3)), np.ones(2)), Block(np.ones((2, 4)), np.ones(2))]

@@ -155,6 +155,10 @@ class ArrayRows(Rows):
         parts = (as_float64(self.X[:, some]) for some in slices(p, 2**5 * BLOCK_NUMBERS // n))
         return sum(columns @ columns.T for columns in parts)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ArrayRows:
+        # a tensor would copy all that it is a part of
+        return ArrayRows(self.X.clone() if hasattr(self.X, "clone") else self.X.copy())
+
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks that are small, or on a device as large as fits."""
         if not self._on_device:

@@ -7,8 +7,10 @@ summed elsewhere.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,10 +109,14 @@ class Source(ABC):
 
     def sums(self, folds: Folds | None = None) -> Sums:
         """Return the statistics of every fold, or of all rows, in one pass."""
-        return merged_sums(sums_of_block(*each) for each in labelled(self, folds))
+        # closed before an error of a block is told, so that the bar ends its line
+        with closing(labelled(self, folds)) as blocks:
+            return merged_sums(starmap(sums_of_block, blocks))
 
 
-def labelled(source: Source, folds: Folds | None) -> Iterator[tuple[str, Block, Labels]]:
+def labelled(
+    source: Source, folds: Folds | None
+) -> Generator[tuple[str, Block, Labels], None, None]:
     """Yield every block with its name in messages and the fold of its rows, in one pass."""
     start = 0
     with progress_bar("statistics", total=source.n_rows, unit=" rows") as tick:
