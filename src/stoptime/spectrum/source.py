@@ -7,10 +7,8 @@ summed elsewhere.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +25,8 @@ Labels = NDArray[Any] | int
 """The fold of each row, or one fold for all rows."""
 Sums = dict[int, Statistics]
 """The statistics of each fold."""
+OfBlock = Callable[[str, "Block", Labels], Any]
+"""A function of a block, its name in messages, and the fold of its rows."""
 WITHOUT_RESPONSE = "Chunks have no response: give y when you create them."
 WITHOUT_BLOCKS = "There are no rows: every block is empty, or there is no block."
 NO_FOLDS = "cv must give at least one pair of training and test rows; it gave none."
@@ -109,34 +109,29 @@ class Source(ABC):
 
     def sums(self, folds: Folds | None = None) -> Sums:
         """Return the statistics of every fold, or of all rows, in one pass."""
-        # closed before an error of a block is told, so that the bar ends its line
-        with closing(labelled(self, folds)) as blocks:
-            return merged_sums(starmap(sums_of_block, blocks))
+        return merged_sums(self._each(sums_of_block, folds))
 
-
-def labelled(
-    source: Source, folds: Folds | None
-) -> Generator[tuple[str, Block, Labels], None, None]:
-    """Yield every block with its name in messages and the fold of its rows, in one pass."""
-    start = 0
-    with progress_bar("statistics", total=source.n_rows, unit=" rows") as tick:
-        for number, block in enumerate(source.blocks()):
-            if block.y is None:
-                raise ValueError(WITHOUT_RESPONSE)
-            # a block may hold data frames, whose rows are not found by their places
-            arrays: Any = [None if one is None else np.asarray(one) for one in block]
-            X, y, weight = arrays
-            rows = slice(start, start + len(X))
-            name = block_name(number, rows)
-            if X.shape[1:] != (source.n_features,):
-                wanted = source.n_rows, source.n_features
-                raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
-            labels = 0 if folds is None else folds.within(number, rows)
-            yield name, Block(X, y, weight), labels
-            start = rows.stop
-            tick(len(X))
-    if source.n_rows is not None and start != source.n_rows:
-        raise ValueError(f"Chunks gave {start} rows, but {source.n_rows} were expected.")
+    def _each(self, function: OfBlock, folds: Folds | None) -> Iterable[Any]:
+        """Return a function of every block, its name in messages, and the fold of its rows."""
+        start = 0
+        with progress_bar("statistics", total=self.n_rows, unit=" rows") as tick:
+            for number, block in enumerate(self.blocks()):
+                if block.y is None:
+                    raise ValueError(WITHOUT_RESPONSE)
+                # a block may hold data frames, whose rows are not found by their places
+                arrays: Any = [None if one is None else np.asarray(one) for one in block]
+                X, y, weight = arrays
+                rows = slice(start, start + len(X))
+                name = block_name(number, rows)
+                if X.shape[1:] != (self.n_features,):
+                    wanted = self.n_rows, self.n_features
+                    raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
+                labels = 0 if folds is None else folds.within(number, rows)
+                yield function(name, Block(X, y, weight), labels)
+                start = rows.stop
+                tick(len(X))
+        if self.n_rows is not None and start != self.n_rows:
+            raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
 
 
 def block_name(number: int, rows: slice | None) -> str:

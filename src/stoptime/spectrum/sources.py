@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,6 +17,7 @@ from stoptime.spectrum.moments import Statistics, check_size, column_names
 from stoptime.spectrum.source import (
     Block,
     Folds,
+    OfBlock,
     Source,
     Sums,
     block_name,
@@ -315,19 +316,30 @@ class DaskRows(Source):
         """Return the statistics of every fold, computed where the blocks are."""
         from dask import delayed  # noqa: PLC0415 - an extra
 
-        block_sums = delayed(sums_of_block, pure=False)
-        level = []
-        start = 0
-        for number, (one, size) in enumerate(zip(self._lazy(), self.X.chunks[0], strict=True)):
-            rows = None if self.n_rows is None else slice(start, start + size)
-            labels = 0 if folds is None else folds.within(number, rows)
-            level.append(block_sums(block_name(number, rows), one, labels))
-            start += size
+        level = self._delayed(sums_of_block, folds)
         # the order is fixed, so that rounding does not depend on which worker is first
         merge = delayed(merged_sums, pure=False)
         while len(level) > 1:
             level = [merge(level[i : i + 16]) for i in range(0, len(level), 16)]
         return dict(level[0].compute())
+
+    def _each(self, function: OfBlock, folds: Folds | None) -> Iterable[Any]:
+        from dask import compute  # noqa: PLC0415 - an extra
+
+        return list(compute(*self._delayed(function, folds)))
+
+    def _delayed(self, function: OfBlock, folds: Folds | None) -> list[Any]:
+        from dask import delayed  # noqa: PLC0415 - an extra
+
+        on_worker = delayed(function, pure=False)
+        found = []
+        start = 0
+        for number, (one, size) in enumerate(zip(self._lazy(), self.X.chunks[0], strict=True)):
+            rows = None if self.n_rows is None else slice(start, start + size)
+            labels = 0 if folds is None else folds.within(number, rows)
+            found.append(on_worker(block_name(number, rows), one, labels))
+            start += size
+        return found
 
     def _lazy(self) -> list[Block]:
         # graphs as they are: what X and y have in common is then computed once

@@ -18,10 +18,11 @@ from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.source import (
     NEVER,
     WITHOUT_BLOCKS,
+    Block,
     Folds,
+    Labels,
     Source,
     Sums,
-    labelled,
     parts_of,
     sums_of_others,
 )
@@ -143,13 +144,19 @@ class StreamData(Data):
         tested = [one for one, part in sorted(self._sums.items()) if one != NEVER and part.weight]
         fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
         source = cast("Source", self.stream)  # statistics have no folds
-        rows: dict[int, list[TestedRows]] = {one: [] for one in tested}
-        for _, block, labels in labelled(source, splits):
-            for fold, (X, y, weight) in parts_of(block, labels):
-                if fold in fits:
-                    weight = np.ones(len(X)) if weight is None else weight  # noqa: PLW2901
-                    rows[fold].append(TestedRows.of(fits[fold], X, y, weight))
-        return [(fits[one], TestedRows.joined(rows[one])) for one in tested]
+        parts = list(source._each(partial(_tested, fits), splits))
+        rows = {one: [part[one] for part in parts if one in part] for one in fits}
+        return [(fit, TestedRows.joined(rows[one])) for one, fit in fits.items()]
+
+
+def _tested(fits: dict[int, Fit], _: str, block: Block, labels: Labels) -> dict[int, TestedRows]:
+    """Return the rows of a block that each fold tests."""
+    found = {}
+    for fold, (X, y, weight) in parts_of(block, labels):
+        if fold in fits:
+            shares = np.ones(len(X)) if weight is None else weight
+            found[fold] = TestedRows.of(fits[fold], X, y, shares)
+    return found
 
 
 @dataclass(frozen=True)
