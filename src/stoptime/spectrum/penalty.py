@@ -106,27 +106,28 @@ class Solves:
         """Return XL⁺."""
         rows = np.asarray(on_host(X), np.float64).T
         rows = rows - self.null @ (self.null.T @ rows)
-        L = self._scaled
         if self._is_square:
             found = self._factors.solve(rows, trans="T")[: self.width]
         else:
-            found = np.zeros((self.width, *rows.shape[1:]))
-            for _ in range(1 + self._refinements):
-                found += L @ self._factors.solve(rows - L.T @ found)
+            found = self._scaled @ self._solved(rows)
         return like(X, np.ascontiguousarray(found.T) / self._unit)
 
     def __matmul__(self, components: Any) -> Any:
         given = np.asarray(on_host(components), np.float64)
-        p, free = self.null.shape
-        L = self._scaled
         if self._is_square:
-            found = self._factors.solve(np.concatenate([given, np.zeros((free, *given.shape[1:]))]))
+            zeros = np.zeros((self.null.shape[1], *given.shape[1:]))
+            found = self._factors.solve(np.concatenate([given, zeros]))
         else:
-            found = np.zeros((p, *given.shape[1:]))
-            for _ in range(1 + self._refinements):
-                found += self._factors.solve(L.T @ (given - L @ found))
+            found = self._solved(self._scaled.T @ given)
         found -= self.null @ (self.null.T @ found)
         return like(components, found / self._unit)
+
+    def _solved(self, right: Floats) -> Floats:
+        """Solve the normal equations, with a few corrections."""
+        found = self._factors.solve(right)
+        for _ in range(self._refinements):
+            found += self._factors.solve(right - self._scaled.T @ (self._scaled @ found))
+        return found
 
     @cached_property
     def _unit(self) -> float:
