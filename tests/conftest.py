@@ -82,14 +82,3 @@ def table(rng):
     X = rng.standard_normal((1000, 5)) @ rng.standard_normal((5, 5)) + 2
     y = X @ np.arange(5.0) + 10 * rng.standard_normal(1000)
     return X, y
-
-
-def pytest_collection_modifyitems(config, items):
-    """Leave out tests of other packages that do not apply, as the module that runs them says."""
-    modules = {getattr(item, "module", None) for item in items}  # examples of docstrings have none
-    for module in {one for one in modules if hasattr(one, "applicable")}:
-        own = [item for item in items if getattr(item, "module", None) is module]
-        kept = set(module.applicable(own))
-        left_out = set(own) - kept
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]

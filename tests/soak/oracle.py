@@ -13,6 +13,8 @@ import mpmath as mp
 import numpy as np
 
 import stoptime as st
+from reference import make_filters as formulas
+from reference.make_iterations import high_resolution_flow
 
 DIGITS = 60
 ON_RAW_DATA = 30  # iterations; later ones are run in the eigenbasis
@@ -75,76 +77,44 @@ def exact_data(X, y, sample_weight, fit_intercept) -> Exact:
 # ---------------------------------------------------------------- filters
 
 
-def shrinkage(method: st.Method, s, t):  # noqa: C901, PLR0911 - one formula for each
+FORMULAS = {
+    "ridge": (formulas.ridge, None),
+    "gradient-flow": (formulas.gradient_flow, None),
+    "accelerated-flow": (formulas.accelerated_flow, "friction"),
+    "heavy-ball-flow": (formulas.heavy_ball_flow, "damping"),
+    "critical-flow": (formulas.critical_flow, None),
+    "iterated-ridge": (formulas.iterated_ridge, "times"),
+    "butterworth": (formulas.butterworth, "order"),
+}
+
+
+def shrinkage(method: st.Method, s, t):
     """Return g(s, t) from the formula of a flow."""
-    if s == 0 or t == 0:
-        return mp.mpf(1)
-    if isinstance(method, st.Ridge):
-        return 1 / (1 + t * s)
-    if isinstance(method, st.GradientFlow):
-        return mp.exp(-t * s)
-    if isinstance(method, st.IteratedRidge):
-        return (1 + t * s / method.times) ** -method.times
-    if isinstance(method, st.Butterworth):
-        return 1 / (1 + (t * s) ** method.order)
-    if isinstance(method, st.CriticalFlow):
-        return (1 + t * mp.sqrt(s)) * mp.exp(-t * mp.sqrt(s))
-    if isinstance(method, st.AcceleratedFlow):
-        u, nu = t * mp.sqrt(s), (mp.mpf(method.friction) - 1) / 2
-        if u < 1:
-            return mp.hyp0f1(nu + 1, -u * u / 4)
-        return mp.gamma(nu + 1) * (2 / u) ** nu * mp.besselj(nu, u)
-    if isinstance(method, st.HeavyBallFlow):
-        return _oscillator(mp.mpf(method.damping), s - mp.mpf(method.damping) ** 2, mp.mpf(0), t)
     if isinstance(method, st.HighResolutionFlow):
         step, mu = mp.mpf(method.step), mp.mpf(method.strong_convexity)
-        a = mp.sqrt(mu) + mp.sqrt(step) * s / 2
-        stiffness = (1 + mp.sqrt(mu * step)) * s
-        return _oscillator(
-            a, stiffness - a * a, -2 * mp.sqrt(step) * s / (1 + mp.sqrt(mu * step)), t
-        )
-    raise TypeError(method)
+        return high_resolution_flow(s, t, step=step, strong_convexity=mu)[0]
+    formula, name = FORMULAS[method.name]
+    return formula(mp.mpf(getattr(method, name)) if name else None, s, t)
 
 
-def _oscillator(a, square, velocity, t):
-    if square == 0:
-        return mp.exp(-a * t) * (1 + (a + velocity) * t)
-    omega = mp.sqrt(square)
-    return mp.re(mp.exp(-a * t) * (mp.cos(omega * t) + (a + velocity) * mp.sin(omega * t) / omega))
-
-
-def gain(method: st.Method, s, t):  # noqa: C901, PLR0911 - one limit for each method
+def gain(method: st.Method, s, t):
     """Return (1 - g)/s, at s = 0 by its limit."""
     if t == 0:
         return mp.mpf(0)
     if mp.isinf(t):
         return 1 / s if s > 0 else mp.mpf(0)
+    if isinstance(method, st.Iteration) and not isinstance(method, st.GradientDescent):
+        return _iterate(method, lambda v: s * v, mp.mpf(1), int(t))
+    # next to zero the gain is its limit to all digits
+    s = s if s > 0 else mp.mpf(10) ** (-2 * DIGITS) / max(t, t**2, 1)
     if isinstance(method, st.GradientDescent):
         step = mp.mpf(method.step)
-        if s == 0:
-            return t * step
         with mp.workdps(DIGITS + _guard(step * s)):
             return (1 - (1 - step * s) ** int(t)) / s
-    if isinstance(method, st.Iteration):
-        return _iterate(method, lambda v: s * v, mp.mpf(1), int(t))
-    if s > 0:
-        with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), t * s)):
-            return (1 - shrinkage(method, s, t)) / s
-    if isinstance(method, st.Butterworth):
-        return 1 / (1 + (t * s) ** method.order)
-    if isinstance(method, st.CriticalFlow):
-        return t**2 / 2
-    if isinstance(method, st.AcceleratedFlow):
-        return t**2 / (2 * (mp.mpf(method.friction) + 1))
-    if isinstance(method, st.HeavyBallFlow):
-        double = 2 * mp.mpf(method.damping)
-        return (t + mp.expm1(-double * t) / double) / double
-    if isinstance(method, st.HighResolutionFlow):
-        step, mu = mp.mpf(method.step), mp.mpf(method.strong_convexity)
-        double, root = 2 * mp.sqrt(mu), mp.sqrt(mu * step)
-        started = 2 * mp.sqrt(step) / (1 + root) * -mp.expm1(-double * t) / double
-        return (1 + root) * (t + mp.expm1(-double * t) / double) / double + started
-    return t
+    # a steep edge cancels to so high a power
+    power = method.order if isinstance(method, st.Butterworth) else 1
+    with mp.workdps(DIGITS + _guard(t * mp.sqrt(s), (t * s) ** power)):
+        return (1 - shrinkage(method, s, t)) / s
 
 
 def _guard(*sizes) -> int:

@@ -134,11 +134,11 @@ def test_an_interrupted_writer_leaves_the_old_file_or_the_new(table, tmp_path):
     whole = {target.read_bytes()}
     st.save(old, target)
     whole.add(target.read_bytes())
-    with interrupted_at(-1, "stoptime/files") as lines:
+    with interrupted_at(-1, "support/files") as lines:
         st.save(old, target)
     last = lines[0] - 1  # the removal of what is left, which one more interrupt could stop
     for moment in range(1, last + 1):
-        with pytest.raises(KeyboardInterrupt), interrupted_at(moment, "stoptime/files"):
+        with pytest.raises(KeyboardInterrupt), interrupted_at(moment, "support/files"):
             st.save(new, target)
         assert target.read_bytes() in whole
         assert [path.name for path in tmp_path.iterdir()] == ["model.json"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 
 import mpmath as mp
 import numpy as np
@@ -17,11 +16,9 @@ from hypothesis import strategies as some
 from sklearn.model_selection import KFold
 
 import stoptime as st
-from campaign import SOAK, examples
+from campaign import examples
 from soak import oracle
 from soak.problems import KINDS, MATRIX_FREE, STREAMED, TENSORS, data, methods, stops, typical
-
-SEEN: Counter[str] = Counter()
 
 SAFETY = 1000.0  # times the first-order bound, which has no constants
 ITSELF = {"float64": 1e-9, "float32": 1e-2}  # ten times what solver="auto" allows itself
@@ -36,25 +33,6 @@ LOST = "rounding of XᵀX may change"
 OWN_WARNINGS = f"gcv|Generalised|stop|too small beside|{LOST}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def counts(request):
-    yield
-    plugins = request.config.pluginmanager
-    reporter, capture = (
-        plugins.get_plugin(name) for name in ("terminalreporter", "capturemanager")
-    )
-    if SOAK and reporter is not None:
-        with capture.global_and_fixture_disabled():  # else it would be shown beside a failure alone
-            reporter.write_line(
-                "\n" + ", ".join(f"{name}: {count}" for name, count in sorted(SEEN.items()))
-            )
-
-
-def note(kind: str) -> None:
-    SEEN[kind] += 1
-    event(kind)
-
-
 def named(refusal: ValueError) -> str:
     assert NAMED.search(str(refusal)), f"no argument named: {refusal}"
     return str(refusal)
@@ -67,7 +45,7 @@ def fitted(estimator, generated):
             warnings.simplefilter("always")
             model = estimator.fit(*generated.handed_over())
     except ValueError as refusal:
-        note("refused")
+        event("refused")
         return None, named(refusal)
     for warning in caught:
         own = issubclass(warning.category, UserWarning) and re.search(
@@ -104,11 +82,11 @@ def check_coefficients(model, generated, given_method):
         stop_of = np.broadcast_to(np.asarray(model.stop_, float), len(coef))
         if exact.largest == 0:
             assert not coef.any()
-            note("nothing to learn")
+            event("nothing to learn")
             return
         noise = centring_noise(exact, generated)
         if noise > 1e-3:
-            note("lost in its mean")
+            event("lost in its mean")
             return
         eps = max(generated.eps, noise)
         shortest = 0.0 if isinstance(model, st.StoppedRegressorCV) else 1.0
@@ -138,10 +116,10 @@ def compare(exact, model, generated, where, eps, found):
     if isinstance(method, st.ConjugateGradient) and generated.kind in STREAMED:
         late = late or oracle.exhausted(exact, stop, max(cut, eps))  # their products see no further
     if late and oracle.undecided(exact, lowest, max(cut, eps)):
-        note("at the rank cut")
+        event("at the rank cut")
         return
     if oracle.too_long(method, stop, exact.largest):
-        note("too long for the oracle")
+        event("too long for the oracle")
         return
     right = oracle.coefficients(exact, method, stop, max(cut, eps))[one]
     allowed = tolerance(exact, method, stop, eps, cut, one, right, generated)
@@ -150,7 +128,7 @@ def compare(exact, model, generated, where, eps, found):
     mean_size = mp.sqrt(mp.fsum(m * m for m in exact.feature_mean))
     tiny = mp.mpf("1e-290") if not generated.single else mp.mpf("1e-36")
     if allowed > size:
-        note("ill-conditioned beyond comparison")
+        event("ill-conditioned beyond comparison")
     sizes = [mp.nstr(one) for one in (error, size, allowed)]
     assert error <= allowed + tiny, "coefficients off by {} of {}, allowed {}".format(*sizes)
     b = exact.target_mean[one] - mp.fsum(
@@ -163,7 +141,7 @@ def compare(exact, model, generated, where, eps, found):
     assert not generated.fit_intercept or abs(mp.mpf(float(intercept)) - b) <= slack + tiny, (
         "intercept"
     )
-    note("right")
+    event("right")
 
 
 def tolerance(exact, method, stop, eps, cut, one, right, generated):
@@ -212,13 +190,13 @@ def test_a_path_is_right_or_refused(generated, draw):
     if not slow_to_search(generated, method):
         some_stop = some.one_of(some_stop, some_stop, some.none())
     stop = draw.draw(some_stop, "stop")
-    note("paths")
-    note(f"data {generated.kind}")
+    event("paths")
+    event(f"data {generated.kind}")
     model, said = fitted(st.StoppedRegressor(method, stop, generated.fit_intercept), generated)
     if model is None:
         check_refusal(said, generated)
     elif LOST in said:
-        note("warned of lost digits")
+        event("warned of lost digits")
     else:
         check_coefficients(model, generated, method)
 
@@ -260,9 +238,9 @@ def test_a_chosen_stop_is_right_or_refused(generated, draw):
     if not slow_to_search(generated, method):
         some_stops = some.one_of(some.none(), some.integers(3, 20), some_stops)
     grid = draw.draw(some_stops, "stops")
-    note("choices")
-    note(f"data {generated.kind}")
-    note(f"rule {rule}")
+    event("choices")
+    event(f"data {generated.kind}")
+    event(f"rule {rule}")
     estimator = st.StoppedRegressorCV(
         method,
         grid,
@@ -292,7 +270,7 @@ def test_a_kernel_fit_is_right_or_refused(generated, draw):
     kernel = draw.draw(some.sampled_from(["rbf", "linear", "poly", "laplacian"]), "kernel")
     method = draw.draw(methods(1.0, conjugate=False), "method")
     stop = draw.draw(some.one_of(stops(method, 1.0), some.none()), "stop")
-    note("kernels")
+    event("kernels")
     options = {"kernel": kernel, "degree": 2, "gamma": None}
     options["fit_intercept"] = generated.fit_intercept
     estimator = st.StoppedKernelRegressor(method, stop, **options)
@@ -315,7 +293,7 @@ def check_kernel_fit(model, generated):
     X = np.asarray(generated.X, float)
     wide = generated.eps * np.abs(X).max() > 1e-12 and np.ptp(X, axis=0).max() > 670
     if model.kernel == "rbf" and wide:
-        note("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
+        event("distances lost by scikit-learn")  # |x|² + |y|² - 2xy cancels
         return
     kernel = model._features.values(model.X_fit_)
     weight = np.ones(len(kernel)) if generated.sample_weight is None else generated.sample_weight
@@ -323,7 +301,7 @@ def check_kernel_fit(model, generated):
     with mp.workdps(oracle.DIGITS):
         fit = oracle.kernel_fit(kernel, y, weight, model)
         if fit is None:
-            note("kernel at the rank cut")
+            event("kernel at the rank cut")
             return
         right, allowed = fit
         size = float(np.abs(y).max())
@@ -331,4 +309,4 @@ def check_kernel_fit(model, generated):
             abs(mp.mpf(float(a)) - b) for a, b in zip(predicted.ravel(), right, strict=True)
         )
         assert error <= (allowed + 1e-9) * mp.mpf(size), f"fit off by {mp.nstr(error)} of {size}"
-    note("right")
+    event("right")

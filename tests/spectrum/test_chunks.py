@@ -1,4 +1,10 @@
-"""Rows larger than memory: arrays on disk, tables and folds."""
+"""Rows larger than memory: arrays on disk, tables and folds, progress and memory."""
+
+import io
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -6,12 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
 
 import stoptime as st
 from helpers import same_fit
+from stoptime.spectrum import sources
 from stoptime.spectrum.source import Block, Folds
 from stoptime.spectrum.sources import Chunks
+from stoptime.support import progress as progress_module
 
 COLUMNS = ["a", "b", "c", "d", "e"]
 
@@ -26,52 +35,33 @@ def frame(X, y, weights=None):
     return columns if weights is None else columns.assign(w=weights)
 
 
-@pytest.mark.parametrize(
-    "cv", [5, KFold(4, shuffle=True, random_state=1), PredefinedSplit([-1, 0, 1, 1] * 250)]
-)
+SPLITTERS = [
+    5,
+    KFold(4, shuffle=True, random_state=1),
+    PredefinedSplit([-1, 0, 1, 1] * 250),
+    GroupKFold(4),
+]
+
+
+@pytest.mark.parametrize("cv", SPLITTERS, ids=str)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_cross_validation_in_one_pass_equals_refitting(table, cv, fit_intercept):
+def test_cross_validation_takes_one_pass(table, weights, cv, fit_intercept):
     X, y = table
-    stops = [0.1, 1.0, 10.0, np.inf]
-    options = {"method": "nesterov-flow", "stops": stops, "cv": cv, "fit_intercept": fit_intercept}
+    Y = np.column_stack([y, -y + X[:, 0], np.random.default_rng(0).standard_normal(1000)])
+    groups = np.arange(1000) // 37 if isinstance(cv, GroupKFold) else None
+    options = {"stops": [0.1, 1.0, 10.0, np.inf], "cv": cv, "fit_intercept": fit_intercept}
     passes = []
 
     def read():
         passes.append(0)
-        return Chunks.of(X, y, rows=130).read()
+        return Chunks.of(X, Y, weights, rows=130).read()
 
-    model = st.StoppedRegressorCV(**options).fit(Chunks(read, 5, 1000))
-    same_fit(model, st.StoppedRegressorCV(**options).fit(X, y))
+    model = st.StoppedRegressorCV("nesterov-flow", per_target=True, **options)
+    found = clone(model).fit(Chunks(read, 5, 1000), groups=groups)
     assert passes == [0]
-    for k, stop in enumerate(model.stops_):
-        squares = [
-            (
-                y[test]
-                - st.StoppedRegressor(stop=stop, fit_intercept=fit_intercept)
-                .fit(X[train], y[train])
-                .predict(X[test])
-            )
-            ** 2
-            for train, test in (cv if not isinstance(cv, int) else KFold(cv)).split(X)
-        ]
-        assert model.errors_[k] == pytest.approx(np.mean(np.concatenate(squares)), rel=1e-9)
-
-
-def test_weights_groups_and_many_targets(table, weights):
-    X, y = table
-    Y = np.column_stack([y, -y + X[:, 0], np.random.default_rng(0).standard_normal(1000)])
-    groups = np.arange(1000) // 37
-    options = {
-        "cv": GroupKFold(4),
-        "method": "nesterov-flow",
-        "stops": [0.3, 3.0],
-        "per_target": True,
-    }
-    model = st.StoppedRegressorCV(**options).fit(Chunks.of(X, Y, weights, rows=111), groups=groups)
-    peer = st.StoppedRegressorCV(**options).fit(X, Y, weights, groups)
-    np.testing.assert_allclose(model.errors_, peer.errors_, rtol=1e-9)
-    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=1e-9)
-    np.testing.assert_array_equal(model.stop_, peer.stop_)
+    known = model.fit(X, Y, weights, groups)
+    same_fit(found, known)
+    np.testing.assert_array_equal(found.stop_, known.stop_)
 
 
 @pytest.mark.parametrize("rule", ["loo", "one-standard-error"])
@@ -151,10 +141,6 @@ def test_parquet_files_and_folders(table, tmp_path, weights):
     both = Chunks.parquet([tmp_path / "part-0.parquet"], ["y", "a"], features=["b", "c"])
     found = np.concatenate([block.y for block in both])
     np.testing.assert_array_equal(found, columns[["y", "a"]][:334])
-    with pytest.raises(ValueError, match=r"\['c', 'b'\].*in this order"):
-        st.StoppedRegressor().fit(Chunks.parquet(tmp_path, "y", features=["b", "c"])).predict(
-            Chunks.parquet(tmp_path, "y", features=["c", "b"])
-        )
 
 
 def test_bad_tables_are_named(tmp_path):
@@ -189,7 +175,6 @@ def test_csv_files(table, tmp_path, weights):
     frame(X, y, weights).to_csv(tmp_path / "rows.csv", index=False)
     chunks = Chunks.csv(tmp_path / "rows.csv", "y", weight="w", rows=60)
     assert max(len(block.X) for block in chunks) == 60
-    np.testing.assert_allclose(np.concatenate([block.X for block in chunks]), X)
     (tmp_path / "rows2.csv").write_text("a,y\n1,2\n")
     with pytest.raises(ValueError, match=r"rows2.csv has no column 'b'; it has 'a', 'y'"):
         Chunks.csv([tmp_path / "rows.csv", tmp_path / "rows2.csv"], "y", weight="w")
@@ -198,13 +183,28 @@ def test_csv_files(table, tmp_path, weights):
         st.summarise(Chunks.csv(tmp_path / "bad.csv", "y"))
 
 
-def test_one_bad_block_is_named(table):
+@pytest.mark.parametrize("cv", [None, 3, KFold(3, shuffle=True, random_state=0)], ids=str)
+def test_one_bad_block_is_named(table, cv):
     X, y = table
     X[731, 2] = np.nan
-    with pytest.raises(
-        ValueError, match=r"Block 7 \(rows 700 to 799\): X contains NaN, first in row 31, column 2"
-    ):
-        st.decompose(Chunks.of(X, y, rows=100))
+    model = st.StoppedRegressor("ridge", 1.0) if cv is None else st.StoppedRegressorCV(cv=cv)
+    named = r"Block 7 \(rows 700 to 799\): X contains NaN, first in row 31, column 2"
+    with pytest.raises(ValueError, match=named):
+        model.fit(Chunks.of(X, y, rows=100))
+
+
+def test_the_bar_of_a_bad_block_ends_its_line(table, monkeypatch, capsys):
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
+    X, y = table
+    X[731, 2] = np.nan
+    try:
+        st.summarise(Chunks.of(X, y, rows=100), verbose=True)
+    except ValueError:
+        assert capsys.readouterr().err.endswith("\n")
+
+
+def test_blocks_that_do_not_fit_are_refused(table):
+    X, _ = table
     blocks = [Block(np.ones((2, 3)), np.ones(2)), Block(np.ones((2, 4)), np.ones(2))]
     with pytest.raises(ValueError, match=r"Block 1 \(rows 2 to 3\): X of shape \(2, 4\)"):
         st.summarise(Chunks(lambda: iter(blocks), 3))
@@ -271,20 +271,77 @@ def test_scores_of_chunks_with_their_own_response(table, weights):
         model.score(X)
 
 
-@pytest.mark.parametrize(
-    "cv", [3, KFold(3, shuffle=True, random_state=0)], ids=["consecutive", "shuffled"]
-)
-def test_a_bad_row_has_its_number_in_the_block(cv, rng):
-    X, y = rng.standard_normal((1000, 3)), rng.standard_normal(1000)
-    X[345, 1] = np.nan
-    with pytest.raises(
-        ValueError, match=r"Block 1 \(rows 300 to 599\): X contains NaN, first in row 45,"
-    ):
-        st.StoppedRegressorCV(cv=cv).fit(st.Chunks.of(X, y, rows=300))
-
-
 @pytest.mark.parametrize("announced", [500, 1500])
 def test_rows_that_were_announced_have_to_come(announced, rng):
     chunks = st.Chunks.of(rng.standard_normal((1000, 3)), rng.standard_normal(1000), rows=250)
     with pytest.raises(ValueError, match=f"but {announced} were expected"):
         st.StoppedRegressor().fit(st.Chunks(chunks.read, 3, announced))
+
+
+def test_a_pass_over_several_files_adds_up(table, tmp_path):
+    X, y = table
+    seen = 0
+    for rows in np.array_split(np.arange(1000), 3):
+        seen = seen + st.summarise(Chunks.of(X[rows], y[rows], rows=50))
+        seen.save(tmp_path / "seen.npz")
+        seen = st.Statistics.load(tmp_path / "seen.npz")
+    # sums in another order differ by rounding, which is relative to the largest entries
+    wanted = st.Statistics.of(X, y).gram
+    np.testing.assert_allclose(seen.gram, wanted, rtol=0, atol=1e-12 * abs(wanted).max())
+
+
+def test_pages_of_every_array_of_a_block_are_released(tmp_path, monkeypatch):
+    released = []
+    monkeypatch.setattr(sources, "_release", released.append)
+    arrays = []
+    for name, shape in (("X", (90, 4)), ("y", (90,)), ("weights", (90,))):
+        np.save(tmp_path / name, np.ones(shape))
+        arrays.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    assert len(list(Chunks.of(*arrays, rows=30))) == 3
+    assert [id(one) for one in released] == [id(one) for one in arrays] * 3
+
+
+def test_throughput_is_told_and_changes_no_number(table, monkeypatch):
+    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    loud = st.summarise(Chunks.of(*table, rows=300), verbose=True)
+    assert "statistics: 100%" in shown.getvalue()
+    assert "| 1000/1000 [" in shown.getvalue()
+    assert " rows/s" in shown.getvalue()
+    shown.truncate(0)
+    st.StoppedRegressorCV(cv=3, verbose=True).fit(Chunks(Chunks.of(*table, rows=300).read, 5))
+    assert "statistics: 1000 rows [" in shown.getvalue()
+    np.testing.assert_allclose(
+        loud.gram, st.summarise(Chunks.of(*table, rows=300)).gram, rtol=1e-13
+    )
+
+
+GROWTH = """
+    import re
+    import numpy as np
+    import stoptime as st
+
+    def peak():  # not ru_maxrss, which begins with the memory of whoever started the process
+        return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
+
+    X = np.load({path!r}, mmap_mode="r")
+    y = np.arange(len(X), dtype=float)
+    st.summarise(st.Chunks.of(X[:10], y[:10], rows=5))  # imports what is used for the first time
+    before = peak()
+    for rows in (5_000, len(X)):
+        st.summarise(st.Chunks.of(X, y, rows=rows))
+        print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the memory of a process")
+def test_memory_stays_bounded_by_blocks(tmp_path):
+    """Blocks of 4 MB of a file of 48 MB do not make the process grow much; one block does."""
+    path = tmp_path / "X.npy"
+    np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(60_000, 100))[:, ::7] = 1.0
+    command = [sys.executable, "-c", textwrap.dedent(GROWTH.format(path=str(path)))]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    in_blocks, in_one = map(float, told.split())
+    assert in_blocks < 20
+    assert in_one > 40

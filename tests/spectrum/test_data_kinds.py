@@ -290,26 +290,6 @@ def test_rows_of_no_weight_are_as_good_as_absent_wherever_they_lie(rng, tmp_path
     assert float(found.intercept_) == pytest.approx(right.intercept_, rel=1e-10)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_rows_are_left_out_as_those_of_arrays(rng, tmp_path, kind, shape):
-    if not kind.has_rows:
-        pytest.skip("has no rows")
-    X, y, weight = problem(rng, shape, 3)
-    given = kind.given(X, y, weight, tmp_path)
-    stops = [0.0, 0.5, 2.0, 7.0, np.inf]
-    found, expected = (
-        st.leave_one_out(*one, "nesterov-flow", stops, sample_weight=weight)
-        for one in (given[:2], (X, y))
-    )
-    np.testing.assert_allclose(found.errors, expected.errors, rtol=1e-6)
-    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-5)
-    found, expected = (
-        st.left_out_residuals(*one, "nesterov-flow", 7.0, sample_weight=weight)
-        for one in (given[:2], (X, y))
-    )
-    assert_close(found, expected, 1e-6)
-
-
 @pytest.fixture
 def collinear(rng):
     X = rng.normal(size=(80, 6))
@@ -323,14 +303,6 @@ def data(rng):
     return X, X.sum(axis=1) + rng.normal(size=80)
 
 
-@pytest.fixture
-def steep(rng):
-    n, p = 400, 120
-    U, V = (np.linalg.qr(rng.normal(size=(size, p)))[0] for size in (n, p))
-    X = np.sqrt(n) * U * np.geomspace(1, 0.01, p) @ V.T
-    return X, X @ (V @ rng.normal(size=p)) + 0.02 * rng.normal(size=n)
-
-
 @pytest.mark.parametrize("options", [{}, {"cv": 4}, {"rule": "path-gcv"}, {"rule": "plug-in"}])
 def test_ill_conditioned_sparse_matrices_lose_no_digits(collinear, options):
     X, y = collinear
@@ -339,18 +311,6 @@ def test_ill_conditioned_sparse_matrices_lose_no_digits(collinear, options):
     assert found.stop_ == pytest.approx(dense.stop_)
     assert found.choice_.error == pytest.approx(dense.choice_.error, rel=1e-3)
     assert dense.choice_.error < 1e-5
-
-
-@pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
-def test_refinement_looks_through_the_space_that_has_grown(steep, rng):
-    X, y = steep
-    found = st.StoppedRegressorCV(rule="path-gcv").fit(aslinearoperator(X), y)
-    dense = st.path_gcv(st.decompose(X, y), "nesterov-flow", found.stops_)
-    np.testing.assert_allclose(found.errors_, dense, rtol=0.2)  # a trace by ten probes
-    held = st.HoldOut(X[:50] + 0.01 * rng.normal(size=(50, 120)), y[:50])
-    model = st.StoppedRegressorCV("nesterov-flow", rule=held)
-    stop = model.fit(aslinearoperator(X), y).stop_
-    assert stop == pytest.approx(model.fit(X, y).stop_, rel=0.1)
 
 
 def test_conjugate_gradients_stop_for_each_target(data, rng):

@@ -1,4 +1,4 @@
-"""Kernels, compared with explicit features and with refits."""
+"""Kernels, compared with explicit features and with refits, of any size, rank and precision."""
 
 import numpy as np
 import pytest
@@ -184,19 +184,6 @@ def test_hold_out_takes_the_kernel_of_the_validation_rows(data, rng):
         st.StoppedKernelRegressorCV(rule=st.HoldOut(X_val[:, :1], y_val)).fit(X, y)
 
 
-def test_the_best_of_several_methods_and_a_stop_for_every_target(data, rng):
-    X, y = data
-    Y = np.column_stack([y, rng.standard_normal(len(y))])
-    model = st.StoppedKernelRegressorCV(
-        ["ridge", "nesterov-flow"], per_target=True, kernel="rbf", gamma=None
-    ).fit(X, Y)
-    assert model.dual_coef_.shape == (40, 2)
-    assert model.stop_[1] < model.stop_[0]
-    for k in range(2):
-        one = st.StoppedKernelRegressor(model.method_, stop=model.stop_[k]).fit(X, Y[:, k])
-        np.testing.assert_allclose(model.predict(X)[:, k], one.predict(X), rtol=1e-8, atol=1e-10)
-
-
 def test_the_default_grid_finds_the_best_stop_without_following_every_swing(rng):
     """The grid ends long before the smallest eigenvalue is learned, and goes on where that pays."""
     X = rng.uniform(-3, 3, (80, 1))
@@ -275,3 +262,67 @@ def test_kernels_have_the_defaults_of_scikit_learn(kernel, rng):
     named = st.StoppedKernelRegressor("ridge", 5.0, kernel=kernel).fit(X, y)
     given = st.StoppedKernelRegressor("ridge", 5.0, kernel="precomputed").fit(values, y)
     np.testing.assert_allclose(named.predict(X), given.predict(values), rtol=1e-9, atol=1e-12)
+
+
+def test_constant_kernels_and_single_rows():
+    y = np.arange(5.0)
+    model = st.StoppedKernelRegressor(kernel="precomputed").fit(np.ones((5, 5)), y)
+    np.testing.assert_allclose(model.predict(np.ones((2, 5))), 2.0)
+    alone = st.StoppedKernelRegressor(stop=3.0).fit([[1.0, 2.0]], [4.0])
+    np.testing.assert_allclose(alone.predict([[0.0, 0.0]]), 4.0)
+
+
+def test_low_and_full_rank_take_two_routes_to_one_spectrum(rng, monkeypatch):
+    from stoptime.spectrum import kernel
+
+    X = rng.uniform(size=(60, 1))
+    K, y = rbf_kernel(X), rng.standard_normal(60)
+    low = st.decompose_kernel(K, y)
+    monkeypatch.setattr(kernel, "_cholesky", lambda _: None)
+    full = st.decompose_kernel(K, y)
+    assert low.rank == full.rank < 20
+    np.testing.assert_allclose(low.eigenvalues, full.eigenvalues, rtol=1e-8, atol=1e-15 * 60)
+    np.testing.assert_allclose(
+        st.path(low, "ridge", [1e4]).predict(K),
+        st.path(full, "ridge", [1e4]).predict(K),
+        rtol=1e-8,
+        atol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("choose", [False, True])
+def test_distances_keep_their_digits_far_from_zero(choose, rng):
+    estimator = (
+        st.StoppedKernelRegressorCV("ridge") if choose else st.StoppedKernelRegressor("ridge", 10.0)
+    )
+    X = rng.integers(-8, 9, (60, 3)) / 4.0
+    y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(60)
+    near, far = (clone(estimator).fit(X + shift, y) for shift in (0, 2.0**40))
+    np.testing.assert_allclose(far.predict(X[:9] + 2.0**40), near.predict(X[:9]), rtol=1e-10)
+
+
+def test_values_of_a_kernel_that_are_no_numbers_are_refused(rng):
+    X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
+    with pytest.raises(ValueError, match=r"X is too large.*Rescale"):
+        st.StoppedKernelRegressor("ridge", 10.0).fit(1e200 * X, y)
+    with pytest.raises(ValueError, match=r"X is too large.*Rescale"):
+        st.StoppedKernelRegressor("ridge", 10.0).fit(
+            1e200 * X[:2], y[:2]
+        )  # distances overflow, their kernel does not
+    with pytest.raises(ValueError, match=r"X is too large.*Rescale"):
+        st.StoppedKernelRegressor("ridge", 10.0).fit(X, y).predict(1e200 * X)
+    with pytest.raises(ValueError, match="choose another kernel"):
+        st.StoppedKernelRegressor("ridge", 10.0, kernel=lambda *_: np.inf).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shift", "scale"), [("linear", 1e4, 1), ("poly", 0, 30), ("rbf", 0, 1)]
+)
+def test_single_precision_loses_nothing_but_its_own_digits(kernel, shift, scale, rng):
+    X = (scale * rng.standard_normal((150, 3)) + shift).astype(np.float32)
+    y = (X[:, 0].astype(float) - shift) / scale + 0.1 * rng.standard_normal(150)
+    model = st.StoppedKernelRegressorCV("ridge", kernel=kernel, degree=4)
+    single = clone(model).fit(X, y).predict(X)
+    double = clone(model).fit(X.astype(float), y).predict(X.astype(float))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, atol=1e-5)

@@ -76,24 +76,6 @@ def test_a_first_look_ends_where_memory_does(options, rng, monkeypatch):
     assert 0 < model.stop_ <= model.stops_[-1] < 10
 
 
-@pytest.mark.usefixtures("all_are_large")
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_hold_out_and_discrepancy(shape, monkeypatch):
-    X, y = data(*shape)
-    dense = X.toarray()
-    options = {"method": "nesterov-flow", "stops": [1, 10]}
-    exact = st.StoppedRegressorCV(rule=st.HoldOut(dense, y + 0.1), **options).fit(dense, y)
-    for rows in (X, aslinearoperator(X)):
-        rule = st.HoldOut(rows, y + 0.1)
-        found = st.StoppedRegressorCV(rule=rule, **options).fit(X, y)
-        np.testing.assert_allclose(found.errors_, exact.errors_, rtol=1e-4)
-    monkeypatch.setattr(growing, "HORIZON", 2.0)  # the rule looks farther
-    model = st.StoppedRegressorCV(rule=st.Discrepancy(noise=0.02))
-    stop = model.fit(dense, y).stop_
-    assert model.fit(aslinearoperator(X), y).stop_ == pytest.approx(stop, rel=1e-4)
-    assert model.choice_.error == pytest.approx(0.02)
-
-
 def test_discrepancy_ends_where_the_last_extension_does(rng):
     scales = 1 / np.arange(1, 401)
     response = scales * rng.standard_normal(400)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoptime.spectrum.accuracy import Accuracy, Krylov, Rounding
-from stoptime.support.arrays import Array, Floats, as_dtype, like, on_host
+from stoptime.support.arrays import Array, Floats, as_dtype, like
 
 
 class OnDemand(ABC):
@@ -25,15 +26,6 @@ class OnDemand(ABC):
     @abstractmethod
     def formed(self) -> Any:
         """Return V as an array where the data are."""
-
-    def owned(self) -> OnDemand:
-        """Return vectors that do not change when the user's container does."""
-        return self
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        if copy is False:
-            raise ValueError("Vectors computed on demand need a copy: use copy=None.")
-        return np.asarray(on_host(self.formed()), dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -50,9 +42,9 @@ class DualVectors(OnDemand):
         """Return the vectors."""
         return self.rows.T @ self.mix
 
-    def owned(self) -> DualVectors:
-        """Return vectors of rows that stay as they are."""
-        return replace(self, rows=self.rows.owned()) if hasattr(self.rows, "owned") else self
+    def __deepcopy__(self, memo: dict[int, Any]) -> DualVectors:
+        # an array is a centred copy of the rows already
+        return replace(self, rows=deepcopy(self.rows, memo)) if hasattr(self.rows, "X") else self
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -158,16 +158,6 @@ class TestErrors:
     # these two give a standard error over rows; None if single rows are not known
     weighted_squares: Floats | None = None
     fourths: Floats | None = None
-
-
-class Drawn(Protocol):
-    """A method and a spectrum, from which paths and their predictions are drawn at any stops."""
-
-    def __call__(self, stops: Floats) -> Any:
-        """Return the path at these stops, with ``coef`` and ``intercept``."""
-
-    def predictions(self, X: Any) -> Callable[[Floats], Any]:
-        """Return a function of stops that predicts these rows."""
 
 
 TestSet = Any
@@ -327,8 +317,12 @@ class RowsToTest:
         """The sum of the weights."""
         return float(self.weights.sum())
 
-    def errors(self, draw: Drawn, stops: Array, units: Array) -> TestErrors:
-        """Return weighted sums of squares and fourth powers, of a few stops at a time."""
+    def errors(self, draw: Any, stops: Array, units: Array) -> TestErrors:
+        """Return weighted sums of squares and fourth powers, of a few stops at a time.
+
+        ``draw`` takes stops and returns a path; its ``predictions`` take rows and return a
+        function of stops.
+        """
         sums = np.empty((3, len(stops), self.y.shape[1]))
         shares = like(self.y, self.weights)
         scale = like(self.y, units)
@@ -342,7 +336,7 @@ class RowsToTest:
             sums[:, part] = [on_host(power) for power in (*squares, shares**2 @ errors)]
         return TestErrors(float(self.weights.sum()), float(self.weights @ self.weights), *sums)
 
-    def residuals(self, draw: Drawn, stops: Array) -> Iterator[tuple[slice, Any]]:
+    def residuals(self, draw: Any, stops: Array) -> Iterator[tuple[slice, Any]]:
         """Yield fit minus response, (n_stops, n, n_targets), for a few stops at a time."""
         # eight million predictions are held at once
         height = 2**23 // (max(self.X.shape) * self.y.shape[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -85,9 +86,10 @@ def decompose(
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
     spectrum = with_lost_as_zero(data, Want.up_to(gain, solver=solver))
-    # eigenvectors of wide data refer to the user's container, which may change later
-    basis = spectrum.basis
-    return replace(spectrum, basis=basis.owned()) if isinstance(basis, OnDemand) else spectrum
+    if isinstance(spectrum.basis, OnDemand) and kind_of(X) in {"dense", "sparse"}:
+        # eigenvectors of wide data refer to the user's container, which may change later
+        return replace(spectrum, basis=deepcopy(spectrum.basis))
+    return spectrum
 
 
 def with_lost_as_zero(data: Data, want: Want) -> Spectrum:

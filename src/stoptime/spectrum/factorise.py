@@ -85,10 +85,6 @@ class CentredOperator:
         gram *= self.root[:, None]
         return gram
 
-    def owned(self) -> CentredOperator:
-        """Return an operator that does not change when the user's container does."""
-        return replace(self, X=self.X.owned())
-
 
 def assembled(
     data: Any,
@@ -201,7 +197,16 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
 @np.errstate(over="ignore", invalid="ignore")
 def by_rows(sample: Sample) -> Spectrum:
     """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
-    rows, product, means, powers = _products_of_rows(sample)
+    rows: Any
+    means = sample.means
+    powers = column_powers(sample)
+    if np.any(on_host(means[0]) ** 2 > NEAR**2 * powers):
+        # centring in products would lose the digits of columns whose means are large
+        rows, means, powers = centred(sample)
+        product = rows @ rows.T
+    else:
+        rows = CentredOperator(sample.X, sample.shares**0.5, sample.fit_intercept)
+        product = rows.outer()
     if sample.fit_intercept and len(product) > 1:
         s, left = without_null(product, sample.shares**0.5, _eigh)
     else:
@@ -214,18 +219,6 @@ def by_rows(sample: Sample) -> Spectrum:
     basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
     factors = s[first:], basis, response[first:]
     return assembled(sample, factors, means, sample.target_power(), "gram", accuracy)
-
-
-def _products_of_rows(sample: Sample) -> tuple[Any, Any, tuple[Any, Any], Floats]:
-    """Return centred rows, their products, means, and mean squares of columns."""
-    means = sample.means
-    powers = column_powers(sample)
-    if np.any(on_host(means[0]) ** 2 > NEAR**2 * powers):
-        # centring in products would lose the digits of columns whose means are large
-        rows, means, powers = centred(sample)
-        return rows, rows @ rows.T, means, powers
-    operator = CentredOperator(sample.X, sample.shares**0.5, sample.fit_intercept)
-    return operator, operator.outer(), means, powers
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -292,9 +285,8 @@ def column_powers(sample: Sample) -> Floats:
 
 
 def _squares(rows: Any) -> Floats:
-    """Return the sum of squares of every column, a block of rows at a time."""
-    blocks = slices(rows.shape[0], BLOCK_NUMBERS // rows.shape[1])
-    return np.asarray(on_host(sum((rows[block] ** 2).sum(axis=0) for block in blocks)))
+    """Return the sum of squares of every column, without an array of squares."""
+    return np.asarray(on_host(array_namespace(rows).einsum("ij,ij->j", rows, rows)))
 
 
 def _of_products(

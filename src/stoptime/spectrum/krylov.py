@@ -262,8 +262,6 @@ class KrylovData(SampleData):
 
     sample: Sample
     options: KrylovOptions = KrylovOptions()
-    # largest length of the image of a unit vector that may be rounding of the means
-    least: float | None = None
 
     @property
     def complete(self) -> bool:  # type: ignore[override]
@@ -331,10 +329,8 @@ class KrylovData(SampleData):
     @property
     def floor(self) -> float:
         """Largest length of the image of a unit vector that may be rounding of the means."""
-        least = self.least
-        if least is None:
-            least = SAFETY * EPS * float(np.linalg.norm(self.sample.means[0]))
-        return max(least, self.sample.X.floor)
+        means = SAFETY * EPS * float(np.linalg.norm(self.sample.means[0]))
+        return max(means, self.sample.X.floor)
 
     @cached_property
     def _probed(self) -> dict[Any, Density]:
@@ -414,20 +410,15 @@ class KrylovData(SampleData):
             ahead = [int(stop) - run.size for stop in whole if run.size < stop < np.inf]
             for _ in range(min([1 + run.size // 20, *ahead])):
                 if run.size >= self._share(number):
-                    raise ReachError(self._unreached(goals, error))
+                    raise ReachError(
+                        f"The path has not converged at stop {max(t for _, t in goals):.3g}: its "
+                        f"relative error is about {error:.1g} with {size} Krylov vectors, the most "
+                        "that max_rank allows. Use a smaller stop, or call path with a larger "
+                        f"max_rank (a vector takes {8 * self.sample.shape[1] / 2**20:.3g} MiB) or "
+                        f"a larger tol than {self.options.tol:g}."
+                    )
                 if not run.exhausted:
                     run.step()
-
-    def _unreached(self, goals: tuple[Goal, ...], error: float) -> str:
-        last = max(goal.stop for goal in goals)
-        size = 8 * self.sample.shape[1] / 2**20
-        rank = sum(run.size for run in self._runs)
-        return (
-            f"The path has not converged at stop {last:.3g}: its relative error is about "
-            f"{error:.1g} with {rank} Krylov vectors, the most that max_rank allows. Use "
-            f"a smaller stop, or call path with a larger max_rank (a vector takes {size:.3g} "
-            f"MiB) or a larger tol than {self.options.tol:g}."
-        )
 
     def _account(self, runs: list[GolubKahan], *, accurate: bool = False) -> Krylov:
         spaces = tuple(run.space(accurate=accurate) for run in runs)

@@ -29,7 +29,7 @@ from stoptime.spectrum.moments import moments
 from stoptime.spectrum.radial import Columns
 from stoptime.spectrum.row_data import SampleData
 from stoptime.spectrum.rows import Index, Rows, Sample
-from stoptime.spectrum.source import Block, Source
+from stoptime.spectrum.source import WITHOUT_BLOCKS, WITHOUT_RESPONSE, Block, Source
 from stoptime.spectrum.sources import Chunks, DaskRows, dask_rows
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.arrays import (
@@ -266,7 +266,7 @@ def sampled(source: Source, count: int, rng: np.random.Generator) -> Block:
     kept: list[Any] = []
     for block in source.blocks():
         if block.y is None:
-            raise ValueError("Chunks have no response: give y when you create them.")
+            raise ValueError(WITHOUT_RESPONSE)
         # every row has a random number, and those of the smallest numbers stay
         parts = (None if one is None else np.asarray(one) for one in block)
         new: list[Any] = [rng.random(len(block.X)), *parts]
@@ -276,5 +276,5 @@ def sampled(source: Source, count: int, rng: np.random.Generator) -> Block:
         first = np.argsort(new[0])[:count]
         kept = [None if one is None else one[first] for one in new]
     if not kept or not len(kept[0]):
-        raise ValueError("There are no rows: every block is empty, or there is no block.")
+        raise ValueError(WITHOUT_BLOCKS)
     return Block(*kept[1:])

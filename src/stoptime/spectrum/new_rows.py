@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
 from stoptime.spectrum.moments import Statistics
-from stoptime.spectrum.source import Source
+from stoptime.spectrum.source import WITHOUT_BLOCKS, WITHOUT_RESPONSE, Block, Source
 from stoptime.spectrum.sources import Chunks, dask_rows
 from stoptime.support.arrays import is_device_array
 
@@ -32,7 +32,7 @@ class NewRows:
         """Return predictions where the coefficients are; lazy ones for Dask."""
         if not isinstance(self.X, Source):
             return self.X @ coef + intercept
-        return np.concatenate([_predicted(block, coef, intercept) for block in self.X.blocks()])
+        return np.concatenate([fit for _, fit in _predicted(self.X, coef, intercept)])
 
     def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return response, predictions and weights in one pass, if the rows contain them."""
@@ -41,21 +41,21 @@ class NewRows:
         if sample_weight is not None:
             raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
         parts = []
-        for block in self.X.blocks():
-            if block.y is None:
-                raise ValueError("Chunks have no response: give y when you create them.")
-            weight = np.ones(len(block.X)) if block.weight is None else block.weight
-            parts.append((np.asarray(block.y), _predicted(block, coef, intercept), weight))
+        for (X, y, weight), fit in _predicted(self.X, coef, intercept):
+            if y is None:
+                raise ValueError(WITHOUT_RESPONSE)
+            parts.append((np.asarray(y), fit, np.ones(len(X)) if weight is None else weight))
         if not parts:
-            raise ValueError("There are no rows: every block is empty, or there is no block.")
+            raise ValueError(WITHOUT_BLOCKS)
         response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
         return response, predicted, weights
 
 
-def _predicted(block: Any, coef: Any, intercept: Any) -> Any:
-    X = np.asarray(block.X)
-    assert_all_finite(X, input_name="X")
-    return X @ coef + intercept
+def _predicted(source: Source, coef: Any, intercept: Any) -> Iterator[tuple[Block, Any]]:
+    for block in source.blocks():
+        X = np.asarray(block.X)
+        assert_all_finite(X, input_name="X")
+        yield block, X @ coef + intercept
 
 
 def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:

@@ -96,9 +96,10 @@ class Penalised(Data):
             return _moments_in_standard_form(centred, form, data.fit_intercept)
         sample, restored = _rows_in_standard_form(data.sample, form)
         if isinstance(data, KrylovData):
-            # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
-            floor = data.floor and data.floor * _size(form.inverse)
-            return replace(data, sample=sample, least=floor), restored
+            if data.floor:
+                # the means of X̃ may vanish by cancellation, which leaves rounding of those of X
+                sample.X.floor = max(sample.X.floor, data.floor * _size(form.inverse))
+            return replace(data, sample=sample), restored
         if isinstance(form.inverse, Scaling) and not form.null.shape[1]:
             # it refers to the data alone: what refers to itself stays in memory
             def ready() -> Statistics | None:
@@ -175,9 +176,6 @@ class _Mapped(OnDemand):
     def formed(self) -> Any:
         return self.back @ self.vectors.formed()
 
-    def owned(self) -> _Mapped:
-        return replace(self, vectors=self.vectors.owned())
-
 
 class _StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
@@ -218,9 +216,6 @@ class _StandardRows(Rows):
         found = self.rows.times_t(rest)
         inverse = self.back.form.inverse
         return inverse.of_rows(found[None])[0] if found.ndim == 1 else inverse.of_rows(found.T).T
-
-    def owned(self) -> _StandardRows:
-        return _StandardRows(self.rows.owned(), self.back, self.images, self.weighted, self.floor)
 
     def described(self, column: int) -> str:
         return f"direction {column} of the standard form of penalty_matrix"

@@ -19,7 +19,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import SuperLU, splu
 
 from stoptime.spectrum.kinds import checked_matrix, kind_of
-from stoptime.support.arrays import EPS, TINY, Floats, array_namespace, as_dtype, like, on_host
+from stoptime.support.arrays import EPS, TINY, Floats, like, on_host
 from stoptime.support.checks import instance_of, whole_number
 
 LARGEST_BASIS = 2000  # columns up to which a pseudo-inverse is computed and stored as an array
@@ -47,17 +47,14 @@ class Scaling:
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
-        scales = as_dtype(like(X, self.scales), X.dtype)
+        scales = like(X, self.scales)
         return (X if self.rank == self.n_features else X[:, like(X, self.columns)]) * scales
 
     def __matmul__(self, components: Any) -> Any:
-        scales = as_dtype(like(components, self.scales), components.dtype)
-        scaled = (components.T * scales).T
+        scaled = (components.T * like(components, self.scales)).T
         if self.rank == self.n_features:
             return scaled
-        shape = (self.n_features, *components.shape[1:])
-        out = array_namespace(components).zeros(shape, dtype=scaled.dtype)
-        out = like(components, out)
+        out = like(components, np.zeros((self.n_features, *components.shape[1:])))
         out[like(components, self.columns)] = scaled
         return out
 
@@ -77,10 +74,10 @@ class Product:
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
-        return X @ as_dtype(like(X, self.matrix), X.dtype)
+        return X @ like(X, self.matrix)
 
     def __matmul__(self, components: Any) -> Any:
-        return as_dtype(like(components, self.matrix), components.dtype) @ components
+        return like(components, self.matrix) @ components
 
 
 @dataclass(frozen=True)
@@ -109,27 +106,28 @@ class Solves:
         """Return XL⁺."""
         rows = np.asarray(on_host(X), np.float64).T
         rows = rows - self.null @ (self.null.T @ rows)
-        L = self._scaled
         if self._is_square:
             found = self._factors.solve(rows, trans="T")[: self.width]
         else:
-            found = np.zeros((self.width, *rows.shape[1:]))
-            for _ in range(1 + self._refinements):
-                found += L @ self._factors.solve(rows - L.T @ found)
-        return as_dtype(like(X, np.ascontiguousarray(found.T) / self._unit), X.dtype)
+            found = self._scaled @ self._solved(rows)
+        return like(X, np.ascontiguousarray(found.T) / self._unit)
 
     def __matmul__(self, components: Any) -> Any:
         given = np.asarray(on_host(components), np.float64)
-        p, free = self.null.shape
-        L = self._scaled
         if self._is_square:
-            found = self._factors.solve(np.concatenate([given, np.zeros((free, *given.shape[1:]))]))
+            zeros = np.zeros((self.null.shape[1], *given.shape[1:]))
+            found = self._factors.solve(np.concatenate([given, zeros]))
         else:
-            found = np.zeros((p, *given.shape[1:]))
-            for _ in range(1 + self._refinements):
-                found += self._factors.solve(L.T @ (given - L @ found))
+            found = self._solved(self._scaled.T @ given)
         found -= self.null @ (self.null.T @ found)
-        return as_dtype(like(components, found / self._unit), components.dtype)
+        return like(components, found / self._unit)
+
+    def _solved(self, right: Floats) -> Floats:
+        """Solve the normal equations, with a few corrections."""
+        found = self._factors.solve(right)
+        for _ in range(self._refinements):
+            found += self._factors.solve(right - self._scaled.T @ (self._scaled @ found))
+        return found
 
     @cached_property
     def _unit(self) -> float:
@@ -480,19 +478,16 @@ def standard_form(
     return form
 
 
-def _stored(operator: Any) -> Any:
-    """Return an operator as an array, or as a sparse matrix if it has many columns."""
-    p = operator.shape[1]
-    if p <= LARGEST_BASIS:
-        return operator @ np.eye(p)
-    units = (np.eye(p, min(64, p - start), -start) for start in range(0, p, 64))
-    return sparse.hstack([sparse.csc_array(operator @ some) for some in units], format="csr")
-
-
 def _checked(matrix: Any, n_features: int) -> Any:
     """Return L as an array or a sparse matrix in double precision."""
     if kind_of(matrix) == "operator":
-        matrix = _stored(checked_matrix(matrix, "penalty_matrix"))
+        operator = checked_matrix(matrix, "penalty_matrix")
+        p = operator.shape[1]
+        if p <= LARGEST_BASIS:
+            matrix = operator @ np.eye(p)
+        else:
+            units = (np.eye(p, min(64, p - start), -start) for start in range(0, p, 64))
+            matrix = sparse.hstack([sparse.csc_array(operator @ some) for some in units]).tocsr()
     matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[1] != n_features:
         raise ValueError(

@@ -160,7 +160,7 @@ class RowData(SampleData):
         """Return the moments of all rows minus those of a part, unless that loses digits."""
         try:
             left = self.moments.without(RowData(part).moments)
-        except ValueError:  # of a constant column, variances are rounding alone
+        except ValueError:  # the part has all of the weight, up to rounding
             return None
         # if little of a variance remains, the difference has lost its digits
         lost = diagonal(left.gram) < 1e-6 * diagonal(self.moments.gram)

@@ -96,10 +96,6 @@ class Rows(ABC):
         """Return some of the rows, in the order of these numbers; nothing is read."""
         return SomeRows(self, chosen)
 
-    def owned(self) -> Rows:
-        """Return rows that do not change when the user's container does."""
-        return self
-
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks whose copies, or so many numbers for each row, are small."""
         width = width or self.shape[1]
@@ -159,8 +155,8 @@ class ArrayRows(Rows):
         parts = (as_float64(self.X[:, some]) for some in slices(p, 2**5 * BLOCK_NUMBERS // n))
         return sum(columns @ columns.T for columns in parts)
 
-    def owned(self) -> ArrayRows:
-        """Return a copy."""
+    def __deepcopy__(self, memo: dict[int, Any]) -> ArrayRows:
+        # a tensor would copy all that it is a part of
         return ArrayRows(self.X.clone() if hasattr(self.X, "clone") else self.X.copy())
 
     def blocks(self, width: int | None = None) -> Iterator[slice]:
@@ -241,10 +237,6 @@ class SparseRows(_CountedRows):
     def take(self, chosen: NDArray[np.intp]) -> SparseRows:
         """Return a matrix of some of the rows."""
         return SparseRows(self.X[chosen], self.precision)
-
-    def owned(self) -> SparseRows:
-        """Return a copy."""
-        return SparseRows(self.X.copy(), self.precision)
 
 
 class OperatorRows(_CountedRows):

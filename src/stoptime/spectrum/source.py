@@ -21,8 +21,14 @@ from stoptime.support.progress import progress_bar
 
 NEVER = -1  # the fold of rows that are never tested on
 
-Sum = Callable[[int, Any, Any, Any], Any]
-"""What is summed over rows: a function of their fold, X, y and weights."""
+Labels = NDArray[Any] | int
+"""The fold of each row, or one fold for all rows."""
+Sums = dict[int, Statistics]
+"""The statistics of each fold."""
+OfBlock = Callable[[str, "Block", Labels], Any]
+"""A function of a block, its name in messages, and the fold of its rows."""
+WITHOUT_RESPONSE = "Chunks have no response: give y when you create them."
+WITHOUT_BLOCKS = "There are no rows: every block is empty, or there is no block."
 NO_FOLDS = "cv must give at least one pair of training and test rows; it gave none."
 
 
@@ -78,7 +84,7 @@ class Folds:
             raise ValueError(NO_FOLDS)
         return cls(count, labels)
 
-    def within(self, block: int, rows: slice | None) -> NDArray[Any] | int:
+    def within(self, block: int, rows: slice | None) -> Labels:
         """Return the fold of each row of a block, or one fold for all of them."""
         if self.labels is not None and rows is not None:
             return self.labels[rows]
@@ -101,30 +107,31 @@ class Source(ABC):
     def blocks(self) -> Iterator[Block]:
         """Return an iterator over all blocks, from the first on."""
 
-    def sums(self, folds: Folds | None = None, summed: Sum | None = None) -> dict[int, Any]:
-        """Return the statistics, or other sums, of every fold, or of all rows, in one pass."""
-        merged: dict[int, Any] = {}
+    def sums(self, folds: Folds | None = None) -> Sums:
+        """Return the statistics of every fold, or of all rows, in one pass."""
+        return merged_sums(self._each(sums_of_block, folds))
+
+    def _each(self, function: OfBlock, folds: Folds | None) -> Iterable[Any]:
+        """Return a function of every block, its name in messages, and the fold of its rows."""
         start = 0
         with progress_bar("statistics", total=self.n_rows, unit=" rows") as tick:
             for number, block in enumerate(self.blocks()):
                 if block.y is None:
-                    raise ValueError("Chunks have no response: give y when you create them.")
-                X = np.asarray(block.X)  # a block may hold data frames
+                    raise ValueError(WITHOUT_RESPONSE)
+                # a block may hold data frames, whose rows are not found by their places
+                arrays: Any = [None if one is None else np.asarray(one) for one in block]
+                X, y, weight = arrays
                 rows = slice(start, start + len(X))
                 name = block_name(number, rows)
                 if X.shape[1:] != (self.n_features,):
                     wanted = self.n_rows, self.n_features
                     raise ValueError(f"{name}: X of shape {X.shape}, but {wanted} was expected.")
                 labels = 0 if folds is None else folds.within(number, rows)
-                part = sums_of_block(
-                    Block(X, np.asarray(block.y), block.weight), labels, name, summed
-                )
-                merged = merged_sums([merged, part])
+                yield function(name, Block(X, y, weight), labels)
                 start = rows.stop
                 tick(len(X))
         if self.n_rows is not None and start != self.n_rows:
             raise ValueError(f"Chunks gave {start} rows, but {self.n_rows} were expected.")
-        return merged
 
 
 def block_name(number: int, rows: slice | None) -> str:
@@ -132,37 +139,36 @@ def block_name(number: int, rows: slice | None) -> str:
     return f"Block {number}" + ("" if rows is None else f" (rows {rows.start} to {rows.stop - 1})")
 
 
-def sums_of_block(
-    block: Block, labels: NDArray[Any] | int, name: str, summed: Sum | None = None
-) -> dict[int, Any]:
-    """Return sums over each fold's rows, statistics by default; errors name the block."""
-    summed = summed or (lambda _, *rows: Statistics.of(*rows))
-    X, y, weights = block
-    sums: dict[int, Any] = {}
+def parts_of(block: Block, labels: Labels) -> Iterator[tuple[int, Block]]:
+    """Yield the folds of a block, and the rows of each."""
+    if isinstance(labels, int):
+        yield labels, block
+        return
+    if len(labels) != len(block.X):
+        raise ValueError(f"X has {len(block.X)} rows, but {len(labels)} were expected.")
+    for fold in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == fold)
+        # a slice of consecutive rows needs no copy
+        together = rows[-1] - rows[0] + 1 == len(rows)
+        own: Any = slice(rows[0], rows[-1] + 1) if together else rows
+        yield fold, Block(*(None if one is None else one[own] for one in block))
+
+
+def sums_of_block(name: str, block: Block, labels: Labels) -> Sums:
+    """Return the statistics of each fold's rows; errors name the block."""
     try:
-        if isinstance(labels, int):
-            return {labels: summed(labels, X, y, weights)}
-        if len(labels) != len(X):
-            raise ValueError(f"X has {len(X)} rows, but {len(labels)} were expected.")  # noqa: TRY301
-        for fold in np.unique(labels).tolist():
-            rows = np.flatnonzero(labels == fold)
-            # a slice of consecutive rows needs no copy
-            together = rows[-1] - rows[0] + 1 == len(rows)
-            own: Any = slice(rows[0], rows[-1] + 1) if together else rows
-            weight = None if weights is None else weights[own]
-            sums[fold] = summed(fold, X[own], y[own], weight)
+        return {fold: Statistics.of(*part) for fold, part in parts_of(block, labels)}
     except (TypeError, ValueError) as error:
         if not isinstance(labels, int):
             # the same error for the whole block has the number of the row within the block
-            sums_of_block(block, 0, name)
+            sums_of_block(name, block, 0)
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error
-    return sums
 
 
-def merged_sums(parts: Iterable[dict[int, Any]]) -> dict[int, Any]:
-    """Return the sums of each fold over all parts, merged in their order."""
-    merged: dict[int, Any] = {}
+def merged_sums(parts: Iterable[Sums]) -> Sums:
+    """Return the statistics of each fold over all parts, merged in their order."""
+    merged: Sums = {}
     for part in parts:
         for fold, own in part.items():
             merged[fold] = merged[fold] + own if fold in merged else own

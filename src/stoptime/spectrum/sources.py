@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from stoptime.spectrum.moments import Statistics, check_size, column_names
 from stoptime.spectrum.source import (
     Block,
     Folds,
+    OfBlock,
     Source,
-    Sum,
+    Sums,
     block_name,
     merged_sums,
     sums_of_block,
@@ -156,28 +157,43 @@ class Chunks(Source):
         """Return the blocks of files of one format, after a check of the columns of each."""
         sets = _arrow("pyarrow.dataset")
         files = _files(path, f"*.{form}")
-        names = sets.dataset(str(files[0]), format=form).schema.names
-        roles = _Roles.of(target, weight, features, names)
+        targets = [target] if isinstance(target, str) else list(target or ())
+        weights = [] if weight is None else [weight]
+        if not features:
+            names = sets.dataset(str(files[0]), format=form).schema.names
+            # pandas stores an index that has no name under such a name
+            features = [name for name in names if not name.startswith("__index_level_")]
+            features = [name for name in features if name not in {*targets, *weights}]
+        used = [*features, *targets, *weights]
+        if len(set(used)) != len(used) or not features:
+            raise ValueError("target, weight and at least one feature must be different columns.")
+        check_size(len(features))
         reader: Any = form
         if form == "csv":
             # numbers are numbers from the first row on, whatever the first rows look like
-            types = dict.fromkeys(roles.used, _arrow("pyarrow").float64())
+            types = dict.fromkeys(used, _arrow("pyarrow").float64())
             convert = _arrow("pyarrow.csv").ConvertOptions(column_types=types)
             reader = sets.CsvFileFormat(convert_options=convert)
         table = sets.dataset(list(map(str, files)), format=reader)
         for file, fragment in zip(files, table.get_fragments(), strict=True):
-            roles.check(file.name, fragment.physical_schema, table.schema)
+            _check_columns(used, file.name, fragment.physical_schema, table.schema)
         n_rows = table.count_rows() if form == "parquet" else None
-        height = _rows_per_block(rows, len(roles.used))
+        height = _rows_per_block(rows, len(used))
         # more read ahead would hold more blocks in memory
         options = {"batch_size": height, "batch_readahead": 1, "fragment_readahead": 1}
 
         def read() -> Iterator[Block]:
-            for batch in table.to_batches(columns=roles.used, use_threads=False, **options):
+            for batch in table.to_batches(columns=used, use_threads=False, **options):
+                # missing values become NaN
+                columns = np.empty((batch.num_rows, len(used)))
+                for place, name in enumerate(used):
+                    columns[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
+                X, y, w = np.split(columns, [len(features), len(features) + len(targets)], axis=1)
+                y = y[:, 0] if isinstance(target, str) else y
                 if batch.num_rows:
-                    yield roles.block(batch)
+                    yield Block(X, y if targets else None, w[:, 0] if weights else None)
 
-        return cls(read, len(roles.features), n_rows, tuple(roles.features))
+        return cls(read, len(features), n_rows, tuple(features))
 
     @property
     def shape(self) -> tuple[int | None, int]:
@@ -208,60 +224,20 @@ def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Source | Stat
     return X
 
 
-class _Roles(NamedTuple):
-    """The columns of a table by their use; ``one`` target is a vector."""
-
-    features: tuple[str, ...]
-    targets: tuple[str, ...]
-    weight: tuple[str, ...]
-    one: bool
-
-    @classmethod
-    def of(cls, target: Any, weight: str | None, features: Any, names: Sequence[str]) -> _Roles:
-        """Return the roles, by default with all other columns as features."""
-        one = isinstance(target, str)
-        targets = (target,) if one else tuple(target or ())
-        weights = () if weight is None else (weight,)
-        # pandas stores an index that has no name under such a name
-        others = [name for name in names if not name.startswith("__index_level_")]
-        others = [name for name in others if name not in {*targets, *weights}]
-        roles = cls(tuple(features or others), targets, weights, one)
-        if len(set(roles.used)) != len(roles.used) or not roles.features:
-            raise ValueError("target, weight and at least one feature must be different columns.")
-        check_size(len(roles.features))
-        return roles
-
-    @property
-    def used(self) -> list[str]:
-        """Names of all columns to read, features first."""
-        return [*self.features, *self.targets, *self.weight]
-
-    def check(self, file: str, schema: Any, first: Any) -> None:
-        """Raise an error for a missing column, or one without numbers or of another type."""
-        if missing := [name for name in self.used if name not in schema.names]:
-            known = ", ".join(map(repr, schema.names[:8]))
-            more = " ..." if len(schema.names) > 8 else ""
-            raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}{more}.")
-        types = _arrow("pyarrow.types")
-        for name in self.used:
-            kind = schema.field(name).type
-            holds = f"Column {name!r} of {file} holds {kind}"
-            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                raise TypeError(f"{holds}, not numbers: leave it out or encode it.")
-            if kind != first.field(name).type:
-                raise TypeError(f"{holds}, but {first.field(name).type} in the first file.")
-
-    def block(self, batch: Any) -> Block:
-        """Return the columns of an Arrow batch as arrays; missing values become NaN."""
-        columns = np.empty((batch.num_rows, len(self.used)))
-        for place, name in enumerate(self.used):
-            columns[:, place] = batch.column(name).to_numpy(zero_copy_only=False)
-        p = len(self.features)
-        targets = columns[:, p : p + len(self.targets)]
-        y = targets[:, 0] if self.one else targets
-        return Block(
-            columns[:, :p], y if self.targets else None, columns[:, -1] if self.weight else None
-        )
+def _check_columns(used: list[str], file: str, schema: Any, first: Any) -> None:
+    """Raise an error for a missing column, or one without numbers or of another type."""
+    if missing := [name for name in used if name not in schema.names]:
+        known = ", ".join(map(repr, schema.names[:8]))
+        more = " ..." if len(schema.names) > 8 else ""
+        raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}{more}.")
+    types = _arrow("pyarrow.types")
+    for name in used:
+        kind = schema.field(name).type
+        holds = f"Column {name!r} of {file} holds {kind}"
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise TypeError(f"{holds}, not numbers: leave it out or encode it.")
+        if kind != first.field(name).type:
+            raise TypeError(f"{holds}, but {first.field(name).type} in the first file.")
 
 
 def _arrow(module: str) -> Any:
@@ -331,45 +307,47 @@ class DaskRows(Source):
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks, each computed when it is asked for."""
-        for one in self._lazy():
-            yield Block(*(None if part is None else np.asarray(part.compute()) for part in one))
+        from dask import compute  # noqa: PLC0415 - an extra
 
-    def sums(self, folds: Folds | None = None, summed: Sum | None = None) -> dict[int, Any]:
-        """Return the sums of every fold, computed where the blocks are."""
+        for one in self._lazy():
+            yield Block(*compute(*one))
+
+    def sums(self, folds: Folds | None = None) -> Sums:
+        """Return the statistics of every fold, computed where the blocks are."""
         from dask import delayed  # noqa: PLC0415 - an extra
 
-        block_sums = delayed(_block_sums, pure=False)
-        level = []
-        start = 0
-        for number, (one, size) in enumerate(zip(self._lazy(), self.X.chunks[0], strict=True)):
-            rows = None if self.n_rows is None else slice(start, start + size)
-            labels = 0 if folds is None else folds.within(number, rows)
-            name = block_name(number, rows)
-            level.append(block_sums(*one, labels, name, self.X.dtype, summed))
-            start += size
+        level = self._delayed(sums_of_block, folds)
         # the order is fixed, so that rounding does not depend on which worker is first
         merge = delayed(merged_sums, pure=False)
         while len(level) > 1:
             level = [merge(level[i : i + 16]) for i in range(0, len(level), 16)]
         return dict(level[0].compute())
 
-    def _lazy(self) -> list[tuple[Any, Any, Any]]:
+    def _each(self, function: OfBlock, folds: Folds | None) -> Iterable[Any]:
+        from dask import compute  # noqa: PLC0415 - an extra
+
+        return list(compute(*self._delayed(function, folds)))
+
+    def _delayed(self, function: OfBlock, folds: Folds | None) -> list[Any]:
+        from dask import delayed  # noqa: PLC0415 - an extra
+
+        on_worker = delayed(function, pure=False)
+        found = []
+        start = 0
+        for number, (one, size) in enumerate(zip(self._lazy(), self.X.chunks[0], strict=True)):
+            rows = None if self.n_rows is None else slice(start, start + size)
+            labels = 0 if folds is None else folds.within(number, rows)
+            found.append(on_worker(block_name(number, rows), one, labels))
+            start += size
+        return found
+
+    def _lazy(self) -> list[Block]:
         # graphs as they are: what X and y have in common is then computed once
         X, y = (part.to_delayed(optimize_graph=False).ravel() for part in (self.X, self.y))
         weight: Any = [None] * len(X)
         if self.weight is not None:
             weight = self.weight.to_delayed(optimize_graph=False)
-        return list(zip(X, y, weight, strict=True))
-
-
-def _block_sums(
-    X: Any, y: Any, weight: Any, labels: Any, name: str, announced: Any, summed: Sum | None
-) -> dict[int, Any]:
-    """Return the sums of one block; runs on a worker."""
-    if X.dtype != announced:
-        wrong = f"{name}: X of dtype {X.dtype}, but {announced} was expected"
-        raise TypeError(f'{wrong}: use X.astype("{announced}").')
-    return sums_of_block(Block(np.asarray(X), np.asarray(y), weight), labels, name, summed)
+        return list(map(Block, X, y, weight))
 
 
 def dask_rows(X: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -15,13 +15,23 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Fit, TestedRows, TestErrors, Want
 from stoptime.spectrum.factorise import by_statistics
 from stoptime.spectrum.moments import Statistics
-from stoptime.spectrum.source import NEVER, Folds, Source, sums_of_others
+from stoptime.spectrum.source import (
+    NEVER,
+    WITHOUT_BLOCKS,
+    Block,
+    Folds,
+    Labels,
+    Source,
+    Sums,
+    parts_of,
+    sums_of_others,
+)
 from stoptime.spectrum.sources import as_stream
 from stoptime.support.arrays import Array, Floats, slices
 from stoptime.support.progress import progress_shown
 
 if TYPE_CHECKING:
-    from stoptime.spectrum.data import Drawn, Fold
+    from stoptime.spectrum.data import Fold
 
 
 @dataclass(frozen=True)
@@ -64,11 +74,11 @@ class StreamData(Data):
         return max(self.moments.weight, self.moments.n_rows)
 
     @cached_property
-    def _sums(self) -> dict[int, Statistics]:
+    def _sums(self) -> Sums:
         """Statistics of every fold, from the one pass over the rows."""
         return {}
 
-    def _read(self, folds: Folds | None = None) -> dict[int, Statistics]:
+    def _read(self, folds: Folds | None = None) -> Sums:
         if isinstance(self.stream, Statistics):
             if folds is not None:
                 raise ValueError(
@@ -134,8 +144,19 @@ class StreamData(Data):
         tested = [one for one, part in sorted(self._sums.items()) if one != NEVER and part.weight]
         fits = {one: fitted(fold()[0]) for one, fold in zip(tested, folds, strict=True)}
         source = cast("Source", self.stream)  # statistics have no folds
-        rows = source.sums(splits, partial(_tested, fits))
-        return [(fits[one], TestedRows.joined(rows[one])) for one in tested]
+        parts = list(source._each(partial(_tested, fits), splits))
+        rows = {one: [part[one] for part in parts if one in part] for one in fits}
+        return [(fit, TestedRows.joined(rows[one])) for one, fit in fits.items()]
+
+
+def _tested(fits: dict[int, Fit], _: str, block: Block, labels: Labels) -> dict[int, TestedRows]:
+    """Return the rows of a block that each fold tests."""
+    found = {}
+    for fold, (X, y, weight) in parts_of(block, labels):
+        if fold in fits:
+            shares = np.ones(len(X)) if weight is None else weight
+            found[fold] = TestedRows.of(fits[fold], X, y, shares)
+    return found
 
 
 @dataclass(frozen=True)
@@ -149,41 +170,29 @@ class StatisticsToTest:
         """Sum of the weights of the tested rows."""
         return self.statistics.weight
 
-    def errors(self, draw: Drawn, stops: Array, units: Array) -> TestErrors:
+    def errors(self, draw: Any, stops: Array, units: Array) -> TestErrors:
         """Return the errors of these rows at all stops, from their moments."""
         seen = self.statistics
+        found = []
         # a table of four million coefficients at a time
-        parts = slices(len(stops), 2**22 // seen.cross.size)
-        means = [_mean_squared_error(draw(stops[part]), seen) for part in parts]
-        return TestErrors(seen.weight, np.nan, seen.weight * np.concatenate(means) / units**2)
+        for part in slices(len(stops), 2**22 // seen.cross.size):
+            path = draw(stops[part])
+            coef = path.coef.reshape(*path.coef.shape[:2], -1)
+            # with coefficients b, intercepts a, and products about the means,
+            # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb
+            bias = seen.target_mean - np.tensordot(coef, seen.feature_mean, axes=(1, 0))
+            bias -= path.intercept.reshape(bias.shape)
+            images = np.einsum("tpq,pr->trq", coef, seen.gram, optimize=True) - 2 * seen.cross
+            spread = seen.target_power + np.einsum("tpq,tpq->tq", coef, images)
+            # rounding may make the variance of a perfect fit negative
+            found.append(bias**2 + np.maximum(spread, 0))
+        return TestErrors(seen.weight, np.nan, seen.weight * np.concatenate(found) / units**2)
 
 
-def _mean_squared_error(path: Any, statistics: Statistics) -> Floats:
-    """Return the mean squared error of a path, with coefficients b and intercepts a."""
-    # Σ wᵢ(yᵢ - xᵢᵀb - a)²/w = (ȳ - x̄ᵀb - a)² + P - 2bᵀc + bᵀΣb, with products about the means
-    coef = path.coef.reshape(*path.coef.shape[:2], -1)
-    bias = statistics.target_mean - np.tensordot(coef, statistics.feature_mean, axes=(1, 0))
-    bias -= path.intercept.reshape(bias.shape)
-    images = np.einsum("tpq,pr->trq", coef, statistics.gram, optimize=True) - 2 * statistics.cross
-    spread = statistics.target_power + np.einsum("tpq,tpq->tq", coef, images)
-    # rounding may make the variance of a perfect fit negative
-    return np.asarray(bias**2 + np.maximum(spread, 0))
-
-
-def _tested(
-    fits: Mapping[int, Fit], fold: int, X: Any, y: Any, weights: Any
-) -> tuple[TestedRows, ...]:
-    """Return the rows of a block as a tuple, because the sum of two tuples contains both."""
-    if fold not in fits:
-        return ()
-    weights = np.ones(len(X)) if weights is None else weights
-    return (TestedRows.of(fits[fold], np.asarray(X), np.asarray(y), weights),)
-
-
-def total(sums: Mapping[int, Statistics], names: tuple[str, ...] | None) -> Statistics:
+def total(sums: Sums, names: tuple[str, ...] | None) -> Statistics:
     """Return the statistics of the rows of all folds."""
     if not sums:
-        raise ValueError("There are no rows: every block is empty, or there is no block.")
+        raise ValueError(WITHOUT_BLOCKS)
     found = reduce(add, sums.values())
     return found if names is None else replace(found, names=names)
 

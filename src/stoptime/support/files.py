@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 
@@ -32,13 +30,10 @@ def atomic(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def save_arrays(target: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_arrays(target: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays as one .npz file, without pickle and without compression."""
-    # np.savez before NumPy 2.0 leaves the archive open on a full disk
-    with atomic(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                npy.write_array(file, np.asarray(array), allow_pickle=False)
+    with atomic(target) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 def load_arrays(source: Path) -> dict[str, NDArray[Any]]:

@@ -30,7 +30,11 @@ def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[
             "fit one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
         )
     labels = np.asarray(column_or_1d(found, warn=True))
-    if labels.dtype.kind == "O" and any(_is_missing(one) for one in {*labels.tolist()}):
+    # neither None nor NaN nor the NA of pandas is a label
+    if labels.dtype.kind == "O" and any(
+        one is None or type(one).__name__ == "NAType" or one != one  # noqa: PLR0124
+        for one in {*labels.tolist()}
+    ):
         raise ValueError("Input y contains NaN.")  # the words of scikit-learn
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
@@ -42,7 +46,3 @@ def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[
             f"{len(classes)} class."
         )
     return classes, places
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)  # noqa: PLR0124
