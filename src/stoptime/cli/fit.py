@@ -86,9 +86,9 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     options["fit_intercept"] = None if intercept else False
     from stoptime.show import report as reports  # noqa: PLC0415 - starts faster
     from stoptime.tables.fitting import fit_table  # noqa: PLC0415
-    from stoptime.tables.model_file import save  # noqa: PLC0415
     from stoptime.tables.preparation import TablePreparation, listed  # noqa: PLC0415
     from stoptime.tables.reading import read_table  # noqa: PLC0415
+    from stoptime.tables.saved import save  # noqa: PLC0415
 
     terminal.step("reading")
     table = read_table(data)
@@ -183,8 +183,8 @@ def predict(
         raise bad("--interval", f"must lie between 0 and 1, such as 0.95; got {interval:g}.")
     terminal.check_output(out, "--out", terminal.TABLES, force=force)
     from stoptime.support.files import atomic  # noqa: PLC0415 - starts faster
-    from stoptime.tables.model_file import load  # noqa: PLC0415
     from stoptime.tables.reading import read_table, write_table  # noqa: PLC0415
+    from stoptime.tables.saved import load  # noqa: PLC0415
 
     loaded = load(model)
     table = read_table(data)

@@ -9,6 +9,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import lzma
 import re
 import sys
@@ -26,6 +27,7 @@ from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import has_decimals, pandas
 
 BUILT_IN = "diabetes"
+MANY_BLANKS = r"\s{2,}"  # between columns that are aligned, whose texts may have single blanks
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
@@ -48,7 +50,8 @@ def read_table(source: str | Path) -> Table:
     """Read a table.
 
     ``source`` is a file, "-" for standard input, or "diabetes" for the data set that comes with
-    scikit-learn. The content tells the format: CSV with any delimiter, Parquet, Feather or Excel,
+    scikit-learn. The content tells the format: CSV with any delimiter, columns aligned by blanks,
+    JSON (a list of rows, a dict of columns, or one row on each line), Parquet, Feather or Excel,
     also compressed (gz, bz2, xz, or zip with one file). Text keeps its notation, except for columns
     of plain decimals, which are read as numbers.
     """
@@ -139,9 +142,24 @@ def _frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         return _named(frame, names, told if others else [])
     if not content.strip():
         raise ValueError("it is empty. A table has a line of names, then its rows.")
-    if content.lstrip().startswith((b"{", b"[{", b"[[")):
-        raise ValueError("it is JSON. Save the table as CSV or Parquet.")
+    if re.match(rb"\s*(\{|\[\s*[\[{])", content):
+        return _json_frame(content), []
     return _text_frame(content, path)
+
+
+def _json_frame(content: bytes) -> Any:
+    """Return the frame of a list of rows, a dict of columns, or one row on each line."""
+    text = content.decode("utf-8-sig")
+    try:
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError:
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return pandas().DataFrame(found).rename(columns=str)
+    except ValueError as error:
+        raise ValueError(
+            f"it is JSON, but no list of rows and no dict of columns ({error})."
+        ) from error
 
 
 def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
@@ -159,6 +177,9 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     for_excel = first.lower().startswith("sep=") and len(first) == 5
     sample = "\n".join(text[: 2**16].splitlines()[:50])
     delimiter = first[4] if for_excel else _delimiter(sample)
+    if delimiter == MANY_BLANKS:
+        text = "\n".join(re.sub(MANY_BLANKS, "\t", line.strip()) for line in text.splitlines())
+        delimiter = "\t"
     file = io.BytesIO(text.encode())
     pd = pandas()
 
@@ -194,14 +215,18 @@ def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list
 
 def _delimiter(sample: str) -> str:
     """Return what separates the fields of the first lines of a text."""
-    counts = {len(line.split()) for line in sample.splitlines() if line.strip()}
     # a table with one column has no delimiter, which the sniffer calls an error
     with suppress(csv.Error):
         found = csv.Sniffer().sniff(sample, ",;\t|").delimiter
         if found in sample.partition("\n")[0]:
             return found
     # blanks separate fields only where every line has as many of them
-    return r"\s+" if len(counts) == 1 and counts != {1} else ","
+    for blanks in (r"\s+", MANY_BLANKS):
+        lines = sample.splitlines()
+        counts = {len(re.split(blanks, line.strip())) for line in lines if line.strip()}
+        if len(counts) == 1 and counts != {1}:
+            return blanks
+    return ","
 
 
 def _reason(error: Exception) -> str:
