@@ -124,7 +124,7 @@ def test_options_reach_the_fit():
         "-m 'GradientDescent(step=Cosine(peak=0.1, total=50))' --stops 20",
         "-m conjugate-gradient --rule discrepancy",
         "-m adam --rule sure --stops 5",
-        "-m ridge --rule 'Discrepancy(noise=400.0)'",
+        "-m ridge --rule 'Discrepancy(noise=400.0)' --log",
         "--rule one-standard-error",
     ],
 )
@@ -219,7 +219,7 @@ def test_the_tables_of_the_strangers_are_read(tmp_path, monkeypatch, rng):
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet"])
 def test_predictions_come_with_the_columns_of_the_table(houses, name):
-    stoptime("fit houses.csv -t price --drop cheap --model m.json --no-compare")
+    stoptime("fit houses.csv -t price --drop cheap --model m.json --no-compare --log")
     result = stoptime(f"predict m.json new.csv --out {name}")
     assert result.exit_code == 0, result.output
     assert "note: new.csv is not UTF-8" in result.stderr

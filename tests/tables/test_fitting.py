@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.metrics import confusion_matrix, log_loss
 from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict
@@ -168,6 +169,29 @@ def test_rows_without_a_target_or_a_value_are_left_out(houses):
     assert "2 rows with missing values left out." in whole.notes
 
 
+def test_the_logarithm_of_a_target_is_fitted_and_mapped_back(houses, tmp_path):
+    houses["price"] = np.exp(houses["price"] / 100)
+    fit = st.fit_table(houses, "price", log=True)
+    X = houses.drop(columns="price")
+    plain = make_pipeline(st.TablePreparation(), st.StoppedRegressorCV())
+    plain.fit(X, np.log(houses["price"]))
+    np.testing.assert_allclose(fit.predict(X), np.exp(plain.predict(X)), rtol=1e-12)
+    ends = np.exp(st.predict_interval(plain, X, 0.8))
+    np.testing.assert_allclose(fit.predict_interval(X, 0.8), ends, rtol=1e-12)
+    assert fit.errors.rmse**2 == pytest.approx(plain[-1].choice_.error)
+    assert "coefficients for log(price)" in repr(fit)
+    same = clone(fit.pipeline).fit(X, houses["price"])  # a TransformedTargetRegressor
+    np.testing.assert_allclose(same.predict(X), fit.predict(X), rtol=1e-9)
+    st.save(fit, tmp_path / "m.json")
+    loaded = st.load(tmp_path / "m.json")
+    np.testing.assert_allclose(loaded.predict(X), fit.predict(X), rtol=1e-12)
+    jackknife = st.predict_interval(fit.pipeline, X, kind="jackknife")
+    np.testing.assert_allclose(st.predict_interval(loaded, X), jackknife, rtol=1e-12)
+    np.testing.assert_allclose(st.to_sklearn(fit).predict(X), fit.predict(X), rtol=1e-12)
+    st.report.write(tmp_path / "r.html", same, X, houses["price"], name="price")
+    assert f"{100 * fit.errors.explained:.1f} %" in (tmp_path / "r.html").read_text()
+
+
 def test_a_dict_of_columns_is_a_table(houses):
     columns = {name: houses[name].tolist() for name in houses}
     same = st.fit_table(columns, "price", compare=False)
@@ -227,6 +251,9 @@ def test_methods_without_left_out_rows_have_no_comparison(houses, method):
         ({}, {"target": "prise"}, r'no column "prise": did you mean "price"\? The columns are'),
         ({}, {"target": "town", "classify": False}, "must be numbers, not text such as"),
         ({}, {"weights": "town"}, 'weights "town" must be numbers'),
+        ({}, {"target": "town", "log": True}, "must be numbers, not text"),
+        ({"price": range(-3, 57)}, {"log": True}, 'values of "price" go down to -3'),
+        ({}, {"target": "town", "log": True, "classify": True}, 'values of "town" are classes'),
         ({"w": -1.0}, {"weights": "w"}, "from zero on"),
         ({"w": 0.0}, {"weights": "w"}, "not all zero"),
         ({"price": 1.0}, {}, "1.0 in every row: there is nothing to learn"),

@@ -21,6 +21,7 @@ Words = list[str] | None
 File = Path | None
 HELP_DATA = 'CSV, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
 HELP_CLASSIFY = "Take the target as classes or as numbers; text and two values are classes."
+HELP_LOG = "Fit the logarithm of a positive target; predictions are in its own units."
 HELP_COMPARE = "Compare with ridge, least squares and a constant on left-out rows."
 HELP_METHOD = (
     'ridge, gradient-flow, accelerated-flow, or a call such as "Nesterov(friction=5)"; repeat it '
@@ -46,6 +47,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     stops: Annotated[str | None, of_model(help=HELP_STOPS)] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
     classify: Annotated[bool | None, of_model(help=HELP_CLASSIFY)] = None,
+    log: Annotated[bool, of_data("--log", help=HELP_LOG)] = False,
     compare: Annotated[bool, of_model(help=HELP_COMPARE)] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
     missing: Annotated[str, of_data(help=HELP_MISSING)] = "impute",
@@ -107,6 +109,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         ),
         weights=weights,
         classify=classify,
+        log=log,
         complete_rows=missing == "drop",
         compare=compare,
         progress=terminal.step,
@@ -209,12 +212,12 @@ def _predicted(model: Any, table: Any, confidence: float) -> tuple[Any, list[str
     from sklearn.pipeline import Pipeline  # noqa: PLC0415 - starts faster
 
     from stoptime.support.progress import warnings_noted  # noqa: PLC0415
-    from stoptime.tables.intervals import predict_interval  # noqa: PLC0415
+    from stoptime.tables.intervals import last_step, predict_interval  # noqa: PLC0415
     from stoptime.tables.values import pandas  # noqa: PLC0415
 
     frame = rows = table.frame
     notes = []
-    last = model[-1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     with warnings_noted() as warned:
         if isinstance(model, Pipeline) and model[0].missing == "error":
             gaps = model[0].gaps(frame)

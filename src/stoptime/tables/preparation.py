@@ -286,10 +286,10 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
             return (), f"left out, {example} is as frequent as all other texts; {every}"
         note = ""
         if len(levels) < different:
+            share = f"{counts[levels].sum() / n:.0%} of rows"
             note = (
-                f"of {different} different texts such as {example}, the {len(levels)} most frequent "
-                f"({counts[levels].sum() / n:.0%} of rows) get a feature each and the others none; "
-                f"{every}"
+                f"of {different} different texts such as {example}, the {len(levels)} most "
+                f"frequent ({share}) get a feature each and the others none; {every}"
             )
         elif different > 10:
             note = f"{different} different texts such as {example}, a feature for each"

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +31,7 @@ from stoptime.support.checks import positive_number
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.support.wording import did_you_mean
+from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import Decision, TablePreparation
 from stoptime.tables.values import Form
 
@@ -183,14 +183,6 @@ def _own_columns(model: Any, X: Any) -> Any:
     return X[list(names)]
 
 
-def _of_log(regressor: Any) -> Any:
-    """Return a fitted estimator for the target itself, of one that was fitted to its logarithm."""
-    model = TransformedTargetRegressor(DummyRegressor(), func=np.log, inverse_func=np.exp)
-    model.fit([[0.0]], [1.0]).regressor = regressor
-    model.regressor_ = regressor
-    return model
-
-
 def _content(model: Any) -> dict[str, Any]:
     """Return what a fitted estimator predicts by, as types that JSON has."""
     check_is_fitted(model)
@@ -282,7 +274,7 @@ def _estimator(content: dict[str, Any]) -> Any:
         return found
     found.half_widths_ = widths
     if classes is None:
-        return _of_log(found) if content["log"] else found
+        return of_log(found) if content["log"] else found
     model = kinds[1](*made, **options)
     model.classes_ = np.array(classes["labels"])
     model.slope_, model._shift, model._curves = classes["slope"], classes["shift"], None

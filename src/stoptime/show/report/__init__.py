@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import Pipeline
 
 from stoptime.show import plots
 from stoptime.stopping.registry import get_rule
@@ -65,6 +67,10 @@ def write(
                 f"A report needs X and one target y of shape (n,); got {response.shape}."
             )
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        last = model[-1] if isinstance(model, Pipeline) else model
+        if isinstance(last, TransformedTargetRegressor):
+            response = last.transformer_.transform(response[:, None])[:, 0]
+            name = f"{name}, transformed"
         fit = TableFit(model, X, response, name, weights)
         if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
             raise TypeError(
