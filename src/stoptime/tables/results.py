@@ -27,10 +27,11 @@ def summary(fit: Any) -> str:
     """Return what ``stoptime fit`` prints: key figures, classes, coefficients, the comparison."""
     rows = [("data", Path(fit.source).name, size(fit)), *key_figures(fit)]
     width, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
-    lines = [f"{a:{width}}  {b:{middle}}  {c}".rstrip() for a, b, c in rows]
+    lines = [f"{a:{width}}  {b:{middle}}  {c}" for a, b, c in rows]
     tables = [*class_tables(fit), coefficient_table(fit, 12), comparison_table(fit)]
     shown = (aligned([one.head, *one.rows]) for one in tables if one.rows)
-    return "\n\n".join(["\n".join(lines), *shown])
+    every = "\n\n".join(["\n".join(lines), *shown])
+    return "\n".join(map(str.rstrip, every.splitlines()))
 
 
 def size(fit: Any) -> str:

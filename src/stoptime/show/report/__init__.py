@@ -87,17 +87,19 @@ def write(
 
 def page(fit: TableFit) -> str:
     """Return the report as one HTML page, which runs no script and loads nothing."""
-    titles = {
-        "When to stop": _stopping,
-        "Classes and probabilities": _classes,
-        "Predicted and observed": _predictions,
-        "Columns and coefficients": _columns,
-        "Data and notes": _data,
-    }
-    del titles["Predicted and observed" if fit.classifies else "Classes and probabilities"]
+    middle: Any = ("Predicted and observed", _predictions)
+    if fit.classifies:
+        middle = ("Classes and probabilities", _classes)
     sections = ""
     links = ""
-    for key, (title, make) in enumerate(titles.items()):
+    for key, (title, make) in enumerate(
+        [
+            ("When to stop", _stopping),
+            middle,
+            ("Columns and coefficients", _columns),
+            ("Data and notes", _data),
+        ]
+    ):
         text, *cells = make(fit)
         body = "".join(f"<div>{cell}</div>" for cell in cells)
         sections += f'<section id="s{key}"><h2>{title}</h2><p>{escape(text)}</p>'
@@ -107,10 +109,8 @@ def page(fit: TableFit) -> str:
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in results.key_figures(fit)
     )
-    lead = (
-        f"{Path(fit.source).name}: {results.size(fit)}. {method_in_words(fit.model.method_)} was "
-        f"stopped at {number(float(fit.model.stop_))}."
-    )
+    method = method_in_words(fit.model.method_)
+    lead = f"{_size(fit)} The method {method} was stopped at {number(float(fit.model.stop_))}."
     parts = {
         "title": escape(f"{fit.target}, fitted by {fit.model.method_.name}"),
         "lead": escape(lead),
@@ -122,6 +122,10 @@ def page(fit: TableFit) -> str:
     html = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
     # one pass over the template leaves braces inside the parts alone
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
+
+
+def _size(fit: TableFit) -> str:
+    return f"{results.size(fit)}, in {Path(fit.source).name}."
 
 
 def _table(table: results.TableOf) -> str:
@@ -243,22 +247,6 @@ def _classes(fit: TableFit) -> list[str]:
         "by their predicted probability: points on the line are well calibrated, and large points "
         "have many cases."
     )
-    counts = np.array(found.confusion)
-    labels = [str(one)[:16] for one in found.labels]
-    places = range(len(labels))
-
-    def confusion(axes: Any) -> None:
-        colours = installed("matplotlib.colors", "").LinearSegmentedColormap
-        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
-        clear = colours.from_list("shares", [f"{BLUE}00", f"{BLUE}cc"])
-        axes.grid(visible=False)
-        axes.pcolormesh(shares, cmap=clear, vmin=0, vmax=1)
-        for i, j in np.ndindex(counts.shape if len(labels) <= 12 else (0, 0)):
-            axes.text(j + 0.5, i + 0.5, number(float(counts[i, j])), ha="center", va="center")
-        axes.set_xticks([i + 0.5 for i in places], labels, rotation=45 if len(labels) > 4 else 0)
-        axes.set_yticks([i + 0.5 for i in places], labels)
-        axes.invert_yaxis()
-        axes.set(xlabel="predicted class", ylabel="class")
 
     def calibration(axes: Any) -> None:
         chances, shares, cases = np.array(found.calibration).T
@@ -267,8 +255,8 @@ def _classes(fit: TableFit) -> list[str]:
         axes.scatter(chances, shares, s=10 + 150 * cases / cases.max(), color=BLUE, alpha=0.7)
         axes.set(xlabel="predicted probability", ylabel="share that came true")
 
-    charts = _chart("Confusion matrix", confusion), _chart("Calibration curve", calibration)
-    return [text, *charts, *map(_table, results.class_tables(fit))]
+    tables = "".join(map(_table, results.class_tables(fit)))
+    return [text, _chart("Calibration curve", calibration), tables]
 
 
 def _columns(fit: TableFit) -> list[str]:
@@ -301,7 +289,7 @@ def _columns(fit: TableFit) -> list[str]:
 
 
 def _data(fit: TableFit) -> list[str]:
-    text = f"{Path(fit.source).name}, {results.size(fit)}. The target is {fit.target}."
+    text = f"{_size(fit)} The target is {fit.target}."
     notes = fit.notes or ("No value had to be filled in, left out or converted.",)
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
     cells = [f'<ul class="notes">{listed}</ul>']
