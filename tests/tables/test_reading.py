@@ -83,10 +83,18 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
         (",a,b\n0,1,2\n1,3,4\n", [["1", "2"], ["3", "4"]], "no name"),
         ('a,b\n"1", 2\n3,"4"\n', [["1", "2"], ["3", "4"]], None),
         (b"a,b\nM\xfcnchen,2\n3,4\n", [["München", "2"], ["3", "4"]], "not UTF-8"),
+        ('\n\na,b\n"1\n2", "x ""y"" z"\n\nNA,-\n', [["1\n2", 'x "y" z'], [None, "-"]], None),
+        ('a,b\n1.5e3,"x\n, y"\nn/a,5\n 2.5,7\n', [[1500, "x\n, y"], [None, "5"], [2.5, "7"]], None),
+        ("a,b\n1.5\n2.5,7\n", [[1.5, None], [2.5, "7"]], None),
         ("BZh,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),  # as a compressed file begins
     ],
 )
-def test_text_is_understood_as_it_comes_and_kept_as_it_is(tmp_path, content, values, message):
+@pytest.mark.parametrize("arrow", [True, False])
+def test_text_is_understood_as_it_comes_and_kept_as_it_is(
+    tmp_path, monkeypatch, content, values, message, arrow
+):
+    if not arrow:
+        monkeypatch.setattr("stoptime.tables.reading.find_spec", lambda _: None)
     table = read_table(written(tmp_path / "data.txt", content))
     frame = table.frame.astype(object).where(table.frame.notna(), None)
     assert values is None or frame.to_numpy().tolist() == values

@@ -19,7 +19,9 @@ of_model = partial(typer.Option, rich_help_panel="Model")
 of_output = partial(typer.Option, rich_help_panel="Output")
 Words = list[str] | None
 File = Path | None
-HELP_DATA = 'CSV, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
+HELP_DATA = (
+    'CSV, JSON, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
+)
 HELP_CLASSIFY = "Take the target as classes or as numbers; text and two values are classes."
 HELP_LOG = "Fit the logarithm of a positive target; predictions are in its own units."
 HELP_COMPARE = "Compare with ridge, least squares and a constant on left-out rows."

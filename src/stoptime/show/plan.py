@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -145,29 +145,12 @@ def describe(method: Method) -> str:
     return f"{method.name} ({', '.join(options)})"
 
 
-class _Options(TypedDict, total=False):
-    """Parameters of a plan for any loss, for type checkers."""
-
-    X: Any
-    y: Any
-    spectrum: Any
-    method: str | Method
-    step: float | str | None
-    lr: float | str | None
-    momentum: float | None
-    friction: float | None
-    batch_size: int | None
-
-
 @overload
 def plan(
-    penalty: float | None = None,
-    *,
-    loss: Literal["squared", "mse"] = ...,
-    **options: Unpack[_Options],
+    penalty: float | None = None, *, loss: Literal["squared", "mse"] = ..., **options: Any
 ) -> Plan: ...
 @overload
-def plan(*, loss: Literal["cross-entropy"], **options: Unpack[_Options]) -> CrossEntropyPlan: ...
+def plan(*, loss: Literal["cross-entropy"], **options: Any) -> CrossEntropyPlan: ...
 def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     penalty: float | None = None,
     *,
