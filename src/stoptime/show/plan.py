@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -145,12 +145,29 @@ def describe(method: Method) -> str:
     return f"{method.name} ({', '.join(options)})"
 
 
+class _Options(TypedDict, total=False):
+    """Parameters of a plan for any loss, for type checkers."""
+
+    X: Any
+    y: Any
+    spectrum: Any
+    method: str | Method
+    step: float | str | None
+    lr: float | str | None
+    momentum: float | None
+    friction: float | None
+    batch_size: int | None
+
+
 @overload
 def plan(
-    penalty: float | None = None, *, loss: Literal["squared", "mse"] = ..., **options: Any
+    penalty: float | None = None,
+    *,
+    loss: Literal["squared", "mse"] = ...,
+    **options: Unpack[_Options],
 ) -> Plan: ...
 @overload
-def plan(*, loss: Literal["cross-entropy"], **options: Any) -> CrossEntropyPlan: ...
+def plan(*, loss: Literal["cross-entropy"], **options: Unpack[_Options]) -> CrossEntropyPlan: ...
 def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     penalty: float | None = None,
     *,
@@ -211,14 +228,13 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     given = get_method(method)
     if loss == "cross-entropy":
         layers(given)  # raises where it cannot be run step by step
-    chosen: Any = _configured(given, step, lr, momentum, friction)
-    if loss == "cross-entropy":
         if X is None or y is None or {penalty, batch_size} != {None}:
             raise ValueError(
                 "A plan for cross-entropy needs X, and labels as y; penalty and batch_size belong "
                 "to a plan for the squared loss."
             )
-        return plan_cross_entropy(X, y, chosen)
+        return plan_cross_entropy(X, y, _configured(given, step, lr, momentum, friction))
+    chosen: Any = _configured(given, step, lr, momentum, friction)
     known = _known(X, y, spectrum)
     eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not isinstance(known, Spectrum) or known.accuracy.complete

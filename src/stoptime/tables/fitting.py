@@ -144,7 +144,7 @@ def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bo
         values = values[np.isfinite(values)]
     texts = texts[known].astype(str)
     flags = {one.lower() for one in texts} <= {"true", "false"}
-    notes = []
+    notes: list[str] = []
     if classify is None:
         classify, notes = _are_classes(values if numeric else texts, name, numeric, flags)
     if not known.all():

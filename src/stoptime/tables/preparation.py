@@ -395,7 +395,7 @@ def _features(columns: Any, kept: list[Decision]) -> tuple[Array, dict[str, list
         gaps = np.asarray(pandas().isna(values))
         if one.kind != "text":
             tell("Missing values, set to the median", one, gaps)
-            parts.append(np.where(gaps, one.median, values)[:, None])
+            parts.append(np.where(gaps, float(one.median or 0), values)[:, None])
             continue
         places = pandas().Index(one.levels, dtype=object).get_indexer(values)
         if MISSING_WORD in one.levels:

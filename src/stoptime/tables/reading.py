@@ -207,7 +207,7 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     names = [str(one).strip() for one in header.iloc[0]]
     head = read(index_col=False, nrows=1000, dtype=str)
     plain = [one for one in head.columns if has_decimals(head[one])]
-    kinds = dict.fromkeys(head.columns, str) | dict.fromkeys(plain, float)
+    kinds: dict[str, type] = {one: float if one in plain else str for one in head.columns}
     frame = _by_arrow(encoded, delimiter, kinds)
     if frame is not None:
         return _named(frame, names, messages)
