@@ -78,6 +78,7 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
         ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', [[1, 2], [3, 4]], None),
         ("a\n0.5\n" + "1.5\n" * 1000 + "x\n", None, None),  # a word far below
         ("sep=;\r\na;b\r\n1,5;2\r\n2,5;3\r\n", [["1,5", "2"], ["2,5", "3"]], None),
+        ("SEP=\t\na\tb\n1\t2\n", [["1", "2"]], None),
         (b"\xef\xbb\xbfa,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),
         ("a,b\n1,2\n3,4\n".encode("utf-16"), [["1", "2"], ["3", "4"]], None),
         (",a,b\n0,1,2\n1,3,4\n", [["1", "2"], ["3", "4"]], "no name"),

@@ -120,10 +120,7 @@ def _unpacked(content: bytes) -> bytes:
         if "[Content_Types].xml" in archive.namelist():  # a workbook
             return content
         # macOS adds a folder of its own, and hidden files
-        files = [one for one in archive.namelist() if not one.endswith("/")]
-        parts = {one: one.split("/") for one in files}
-        hidden = ("__MACOSX", ".")
-        names = [one for one in files if not any(part.startswith(hidden) for part in parts[one])]
+        names = [one for one in archive.namelist() if not re.search(r"(^|/)(\.|__MACOSX)|/$", one)]
         if len(names) != 1:
             raise ValueError(
                 f"the archive holds {len(names)} files: unpack the one with the table."
@@ -181,12 +178,11 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         text = content.decode("cp1252", errors="replace")
         messages.append(f"{path.name} is not UTF-8; it was read as Windows-1252 (Latin-1).")
     text = text.lstrip("\r\n")
-    first, _, rest = text.partition("\n")
-    delimiter = ""
-    if first[:4].lower() == "sep=" and len(first.strip()) == 5:  # for Excel
-        delimiter = first[4]
-        text = rest.lstrip("\r\n")
-    delimiter = delimiter or _delimiter("\n".join(text[: 2**16].splitlines()[:50]))
+    for_excel = re.match(r"sep=(.)\r?\n", text, re.IGNORECASE)
+    if for_excel:
+        text = text[for_excel.end() :].lstrip("\r\n")
+    sample = "\n".join(text[: 2**16].splitlines()[:50])
+    delimiter = for_excel[1] if for_excel else _delimiter(sample)
     if delimiter == MANY_BLANKS:
         text = "\n".join(re.sub(MANY_BLANKS, "\t", line.strip()) for line in text.splitlines())
         delimiter = "\t"
