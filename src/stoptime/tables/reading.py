@@ -216,8 +216,9 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
 
 def _by_arrow(content: bytes, delimiter: str, kinds: dict[str, type]) -> Any:
     """Return what pandas reads, in a fraction of the time; None for text that is irregular."""
-    # pandas leaves out blanks before a field
-    if find_spec("pyarrow") is None or len(delimiter) > 1 or f"{delimiter} ".encode() in content:
+    # pandas leaves out blanks before a field, and lines of blanks
+    irregular = len(kinds) == 1 or len(delimiter) > 1 or f"{delimiter} ".encode() in content
+    if irregular or find_spec("pyarrow") is None:
         return None
     arrow = import_module("pyarrow")
     reader = import_module("pyarrow.csv")

@@ -246,7 +246,8 @@ def _thousands(texts: list[str]) -> bool:
 
 def _numbers(texts: list[str], sign: str) -> tuple[dict[str, float], str]:
     """Return the numbers of one unit, with this decimal sign, and the unit."""
-    if plain := _plain(texts, sign):
+    plain = _plain(texts, sign)
+    if plain and np.isfinite([*plain.values()]).all():  # "nan" is a word among numbers
         return plain, ""
     found = {one: part for one in texts if (part := AMOUNT.fullmatch(one))}
     read_as = {one: (_value(part, sign), *_unit(part)) for one, part in found.items()}
