@@ -98,6 +98,8 @@ def test_missing_values_are_filled_or_refused(frame):
     kept = frame["size"][np.isfinite(frame["size"])]
     assert Z[1, 0] == Z[2, 0] == np.median(kept)
     assert Z[4, preparation.get_feature_names_out().tolist().index("town=(missing)")] == 1
+    words = frame.assign(town=["(missing)", *frame["town"][1:]])  # is the same category
+    assert TablePreparation().fit(words).decisions_["town"].levels.count("(missing)") == 1
     assert "Missing values, set to the median: size (2)." in preparation.notes_
     assert "Missing values, given a category of their own: town (1)." in preparation.notes_
     assert preparation.gaps(frame).nonzero()[0].tolist() == [1, 2, 4]

@@ -298,7 +298,7 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if all(one.isdigit() for one in counts.index):
             code = f"digits such as {example} are taken as a code, not as a number"
             note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
-        return (*sorted(levels), *own), note
+        return (*sorted({*levels} - {*own}), *own), note  # the word may be in the column too
 
     def _typed(self, X: Any) -> tuple[Any, list[str]]:
         """Return new rows as a frame of floats and words with gaps, and columns in another form."""
