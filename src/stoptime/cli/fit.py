@@ -23,7 +23,6 @@ HELP_DATA = (
     'CSV, JSON, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
 )
 HELP_CLASSIFY = "Take the target as classes or as numbers; text and two values are classes."
-HELP_LOG = "Fit the logarithm of a positive target; predictions are in its own units."
 HELP_COMPARE = "Compare with ridge, least squares and a constant on left-out rows."
 HELP_METHOD = (
     'ridge, gradient-flow, accelerated-flow, or a call such as "Nesterov(friction=5)"; repeat it '
@@ -49,7 +48,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     stops: Annotated[str | None, of_model(help=HELP_STOPS)] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
     classify: Annotated[bool | None, of_model(help=HELP_CLASSIFY)] = None,
-    log: Annotated[bool, of_data("--log", help=HELP_LOG)] = False,
+    log: Annotated[bool, of_data("--log", help="Fit the logarithm of a positive target.")] = False,
     compare: Annotated[bool, of_model(help=HELP_COMPARE)] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
     missing: Annotated[str, of_data(help=HELP_MISSING)] = "impute",

@@ -41,7 +41,6 @@ UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
     b"BZh": bz2.decompress,
     b"\xfd7zXZ": lzma.decompress,
 }
-DAMAGED = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +71,13 @@ def read_table(source: str | Path) -> Table:
     piped = str(source) == "-"
     name = "standard input" if piped else str(path)
     content = sys.stdin.buffer.read() if piped else _bytes(path)
+    pd = pandas()
+    damaged = (ValueError, OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pandas().errors.ParserWarning)
+            warnings.simplefilter("error", pd.errors.ParserWarning)
             frame, messages = _frame(_unpacked(content), path)
-    except (pandas().errors.ParserWarning, *DAMAGED) as error:
+    except (pd.errors.ParserWarning, *damaged) as error:
         raise ValueError(f"{name} cannot be read as a table: {_reason(error)}") from error
     if len(frame) == 0:
         raise ValueError(f"{name} has a header but no rows: add rows below it.")

@@ -145,10 +145,10 @@ class SavedRegressor(StoppedRegressor):
         if self.half_widths_ is None:
             raise ValueError("This model was saved without left-out residuals, and so intervals.")
         # the next larger confidence in the file; rounding must not skip one
-        level = next((one for one in LEVELS if one >= confidence - 1e-9), None)
-        if level is None:
+        level = int(np.searchsorted(LEVELS, confidence - 1e-9))
+        if level == len(LEVELS):
             raise ValueError(f"A saved model has intervals up to {LEVELS[-1]}; got {confidence}.")
-        return np.asarray(self.half_widths_[LEVELS.index(level)])
+        return np.asarray(self.half_widths_[level])
 
     def summary(self) -> CoefficientSummary:
         """Return coefficients and standard errors, if the model has been fitted again."""

@@ -31,7 +31,6 @@ __all__ = ["page", "write"]
 # a mid-tone, which can be read on white and on black
 BLUE = "#2f86d2"
 INK, FAINT, CARD = "#010203", "#040506", "#070809"  # replaced by the colours of the page
-SCATTER_POINTS = 2000  # more would only hide each other
 
 
 def write(
@@ -209,7 +208,8 @@ def _predictions(fit: TableFit) -> list[str]:
     if residuals is None:
         return ["This method has no left-out residuals: no row is predicted without."]
     width = float(np.quantile(np.abs(residuals[fit.weights > 0]), 0.9))
-    some = np.sort(np.random.default_rng(0).permutation(len(fit.y))[:SCATTER_POINTS])
+    # more points would only hide each other
+    some = np.sort(np.random.default_rng(0).permutation(len(fit.y))[:2000])
     y = np.asarray(fit.y, np.float64)[some]
     x = y - np.asarray(residuals, np.float64)[some]
     text = (
