@@ -74,9 +74,8 @@ from stoptime.support.version import __version__ as __version__
 from stoptime.tables.assessment import TableFit
 from stoptime.tables.fitting import fit_table
 from stoptime.tables.intervals import predict_interval
-from stoptime.tables.model_file import load, save
 from stoptime.tables.preparation import PreparationWarning, TablePreparation
-from stoptime.tables.saved import to_sklearn
+from stoptime.tables.saved import load, save, to_sklearn
 from stoptime.theory.calibration import (
     Calibration,
     calibrate,

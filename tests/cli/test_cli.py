@@ -69,8 +69,7 @@ def test_runs_with_no_file_and_prints_a_compact_table():
     assert result.exit_code == 0, result.output
     words = ["accelerated-flow (friction 3)", "by leave-one-out", "mean absolute", "alpha"]
     words += ["per standardised column  in original units", "ridge, as RidgeCV", "minus that of"]
-    for one in words:
-        assert one in result.stdout
+    assert [one for one in words if one not in result.stdout] == []
     assert max(map(len, result.stdout.splitlines())) <= 120
 
 
@@ -124,8 +123,7 @@ def test_options_reach_the_fit():
         "-m 'GradientDescent(step=Cosine(peak=0.1, total=50))' --stops 20",
         "-m conjugate-gradient --rule discrepancy",
         "-m adam --rule sure --stops 5",
-        "-m ridge --rule 'Discrepancy(noise=400.0)'",
-        "--rule one-standard-error",
+        "-m ridge --rule 'Discrepancy(noise=400.0)' --log",
     ],
 )
 @pytest.mark.usefixtures("houses")
@@ -144,47 +142,34 @@ def test_a_plan_takes_calls_of_methods_too():
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "code", "words"),
     [
-        ("absent.csv -t x", "absent.csv does not exist"),
-        ("houses.csv -t prize", 'no column "prize": did you mean "price"?'),
-        ("houses.csv -t Ort --no-classify", "must be numbers"),
-        ("houses.csv -t price --missing error", '"size" has 1 missing value'),
-        ("houses.csv -t price -m ridge -m nesterov --rule discrepancy", "cannot compare methods"),
-        ("houses.csv -t price -m ridge --stops 3,2,-1", "must be non-negative numbers; got -1"),
+        ("absent.csv -t x", 1, "absent.csv does not exist"),
+        ("houses.csv -t prize", 1, 'no column "prize": did you mean "price"?'),
+        ("houses.csv -t price --missing error", 1, '"size" has 1 missing value'),
+        ("houses.csv -t price -m ridge --stops 3,2,-1", 1, "non-negative numbers; got -1"),
+        ("houses.csv", 2, "say which column to predict. The columns are size, Ort, price, cheap."),
+        ("houses.csv -t price -m nestrov-flow", 2, 'did you mean "nesterov-flow"'),
+        ("houses.csv -t price -m 'system(1)'", 2, "no method, schedule or rule 'system'"),
+        ("houses.csv -t price -m 'AcceleratedFlow(-1)'", 2, "friction must be"),
+        ("houses.csv -t price --rule loocv", 2, 'did you mean "loo"'),
+        ("houses.csv -t price --rule loo --cv 5", 2, "by folds, without a rule: give one of"),
+        ("houses.csv -t price --stops many", 2, "neither a number of stops"),
+        ("houses.csv -t price --kinds zip", 2, "not of the form column=kind"),
+        ("houses.csv -t price --report absent/report.html", 2, "does not exist"),
+        ("houses.csv -t price --report report.pdf", 2, "must end in .html"),
+        ("houses.csv -t price --missing guess", 2, "must be impute, drop or error"),
+        ("houses.csv -t price --cv 1", 2, "'--cv'"),
     ],
 )
-def test_errors_of_data_are_one_line_and_exit_1(houses, line, words):
+def test_errors_of_data_are_one_line_and_those_of_usage_name_the_option(houses, line, code, words):
     result = stoptime(f"fit {line} --model m.json")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("stoptime: ")
-    assert result.stderr.count("\n") == 1
-    assert words in result.stderr
-    assert not (houses / "m.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("", "say which column to predict. The columns are size, Ort, price, cheap."),
-        ("-t price -m nestrov-flow", 'did you mean "nesterov-flow"'),
-        ("-t price -m 'system(1)'", "there is no method, schedule or rule 'system'"),
-        ("-t price -m 'AcceleratedFlow(-1)'", "friction must be"),
-        ("-t price --rule loocv", 'did you mean "loo"'),
-        ("-t price --rule loo --cv 5", "by folds, without a rule: give one of"),
-        ("-t price --stops many", "neither a number of stops"),
-        ("-t price --kinds zip", "not of the form column=kind"),
-        ("-t price --report absent/report.html", "does not exist"),
-        ("-t price --report report.pdf", "must end in .html"),
-        ("-t price --missing guess", "must be impute, drop or error"),
-        ("-t price --cv 1", "'--cv'"),
-    ],
-)
-@pytest.mark.usefixtures("houses")
-def test_errors_of_usage_exit_2(options, words):
-    result = stoptime(f"fit houses.csv {options}")
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (code, "")
     assert words in in_words(result)
+    if code == 1:
+        assert result.stderr.startswith("stoptime: ")
+        assert result.stderr.count("\n") == 1
+    assert not (houses / "m.json").exists()
 
 
 def test_debug_shows_the_traceback():
@@ -192,34 +177,9 @@ def test_debug_shows_the_traceback():
     assert isinstance(result.exception, FileNotFoundError)
 
 
-@pytest.mark.usefixtures("houses")
-def test_rounding_is_printed_as_zero():
-    a = np.arange(1.0, 31)
-    pd.DataFrame({"a": a, "b": a**2, "y": 3 * a}).to_csv("exact.csv", index=False)
-    result = stoptime("fit exact.csv -t y -m ridge --no-compare")
-    assert "e-1" not in result.stdout
-
-
-def test_the_tables_of_the_strangers_are_read(tmp_path, monkeypatch, rng):
-    """A stray first line of Excel, decimal commas, codes, units and a flag for missing values."""
-    monkeypatch.chdir(tmp_path)
-    weight = rng.normal(70, 9, 80).round(1)
-    hour = rng.integers(8, 18, 80)
-    lines = [
-        f"{w} kg;0{1000 + i % 3};{t}:30;90K;{-999 if i == 7 else i % 5};{2 * w + t:.3f}"
-        for i, (w, t) in enumerate(zip(weight, hour, strict=True))
-    ]
-    text = "\n".join(lines).replace(".", ",")
-    (tmp_path / "odd.csv").write_text(f"sep=;\nweight;zip;time;income;far;y\n{text}")
-    found = told("fit odd.csv -t y --na -999")
-    assert found["error"]["explained"] > 0.999
-    features = found["coefficients"]["y"]["as_fitted"]["coefficients"]
-    assert {"zip=01000", "zip=01001", "zip=01002"} <= set(features)
-
-
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet"])
 def test_predictions_come_with_the_columns_of_the_table(houses, name):
-    stoptime("fit houses.csv -t price --drop cheap --model m.json --no-compare")
+    stoptime("fit houses.csv -t price --drop cheap --model m.json --no-compare --log")
     result = stoptime(f"predict m.json new.csv --out {name}")
     assert result.exit_code == 0, result.output
     assert "note: new.csv is not UTF-8" in result.stderr
@@ -327,15 +287,3 @@ def test_a_full_disk_is_one_line_and_a_closed_pipe_is_quiet(tmp_path, end, code,
     assert done.returncode == code
     assert words in done.stderr
     assert done.stderr.count("\n") == bool(words)
-
-
-@pytest.mark.parametrize("error", ["MemoryError", "ImportError('lib.so: failed\\nto map')"])
-def test_libraries_that_do_not_load_are_one_line(tmp_path, error):
-    (tmp_path / "typer.py").write_text(f"raise {error}\n")
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", "stoptime", "fit", "diabetes"], capture_output=True, text=True,
-        check=False, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("stoptime could not load its libraries: ")

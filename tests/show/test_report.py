@@ -83,11 +83,9 @@ def test_the_numbers_are_those_of_the_fit():
     ("options", "words"),
     [
         ({"cv": 5}, "by 5-fold cross-validation"),
-        ({"rule": "path-gcv"}, "by the rule &quot;path-gcv&quot;"),
         ({"rule": "ncp", "method": "ridge"}, "the rule &quot;ncp&quot;, which chose the stop"),
         ({"method": "ridge", "stops": [1.0, np.inf]}, "least squares"),
         ({"method": st.ConjugateGradient(), "cv": 3}, "no left-out residuals"),
-        ({"scoring": "neg_mean_absolute_error"}, "by leave-one-out"),
     ],
 )
 def test_a_report_of_arrays_names_the_rule_that_gave_the_error(tmp_path, rng, options, words):

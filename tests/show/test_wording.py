@@ -37,12 +37,6 @@ def test_a_number_has_four_digits(value, words):
     assert number(value) == words
 
 
-@pytest.mark.parametrize("value", [-2e-17, 0.0, 9e-14, -0.0])
-def test_rounding_is_zero_at_the_scale_of_other_numbers(value):
-    assert number(value, scale=0.1, sign=True) == "0"
-    assert with_error(value, 3e-17, scale=0.1, sign=True) == "0"
-
-
 @given(some.floats(1e-4, 1e14), some.booleans())
 def test_a_number_is_within_half_a_unit_of_its_fourth_digit(value, negative):
     value = -value if negative else value
@@ -76,16 +70,16 @@ def test_a_standard_error_decides_the_decimals(value, error, words):
     assert with_error(value, error) == words
 
 
-def test_the_sign_of_a_difference_is_shown():
+def test_signs_and_rounding_are_shown_at_the_scale_of_other_numbers():
     assert with_error(2.5, None, sign=True) == "+2.5"
+    for value in (-2e-17, 0.0, 9e-14, -0.0):
+        assert number(value, scale=0.1, sign=True) == "0"
+        assert with_error(value, 3e-17, scale=0.1, sign=True) == "0"
 
 
-def test_a_table_is_aligned():
+def test_tables_are_aligned_and_methods_named_with_their_parameters():
     table = aligned([("method", "stop"), ("ridge", "1"), ("flow", "100")])
     assert table == "method  stop\nridge      1\nflow     100"
-
-
-def test_a_method_is_named_with_its_parameters():
     assert method_in_words(st.AcceleratedFlow()) == "accelerated-flow (friction 3)"
     assert method_in_words(st.Ridge()) == "ridge"
 
@@ -96,9 +90,6 @@ def test_a_bound_is_rounded_up_by_less_than_a_thousandth(value):
     exact = Decimal(repr(value))
     assert exact <= printed < exact + Decimal("0.001")
     assert len(rounded_up(value)) == 5
-
-
-def test_an_infinite_bound_is_a_sign():
     assert rounded_up(np.inf) == "∞"
 
 

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.metrics import confusion_matrix, log_loss
 from sklearn.model_selection import KFold, LeaveOneOut, cross_val_predict
@@ -86,27 +87,33 @@ def test_the_comparison_takes_no_longer_than_the_fit(rng):
         assert comparing < 1.5 * fitting + 0.05, (method, steps)  # machines are noisy
 
 
-@pytest.mark.parametrize("rule", ["l-curve", "discrepancy", "plug-in"])
-def test_the_error_of_a_rule_that_estimates_none_is_that_of_left_out_rows(rng, rule):
-    """An angle, a distance, or a training error is no error of a prediction."""
-    frame = pd.DataFrame(rng.normal(size=(80, 4)), columns=list("abcd"))
-    frame["y"] = 1e6 * (frame["a"] + 2 * frame["b"] + 0.3 * rng.normal(size=80))
-    fit = st.fit_table(frame, "y", method="ridge", rule=rule)
-    assert fit.errors.how == "leave-one-out"
-    assert fit.errors.rmse**2 == pytest.approx(np.mean(fit.model.left_out_residuals_**2))
-    assert fit.errors.standard_error > 0
-
-
-def test_every_rule_names_itself(houses):
-    for options, how in (
+@pytest.mark.parametrize(
+    ("options", "how"),
+    [
         ({"cv": 4}, "4-fold cross-validation"),
         ({"cv": KFold(3)}, "3-fold cross-validation"),
         ({"rule": "path-gcv"}, 'the rule "path-gcv"'),
         ({"scoring": "neg_mean_absolute_error"}, "leave-one-out"),
-    ):
-        fit = st.fit_table(houses, "price", compare=False, **options)
-        assert fit.errors.how == how
-        assert how in key_figures(fit)[0][2]
+        # an angle, a distance, or a training error is no error of a prediction
+        ({"rule": "l-curve"}, "leave-one-out"),
+        ({"rule": "discrepancy"}, "leave-one-out"),
+        ({"rule": "plug-in"}, "leave-one-out"),
+        ({"method": st.ConjugateGradient(), "cv": 3}, "3-fold cross-validation"),
+        ({"method": st.Adam(0.1), "cv": 3}, "3-fold cross-validation"),
+        ({"method": st.ConjugateGradient(), "rule": "discrepancy"}, ""),
+        ({"method": st.Adam(0.1), "rule": "sure"}, ""),
+    ],
+)
+def test_the_error_names_the_rule_that_estimates_it(houses, options, how):
+    fit = st.fit_table(houses, "price", **{"method": "ridge", **options})
+    assert fit.errors.how == how
+    assert how in key_figures(fit)[0][2]
+    residuals = fit.model.left_out_residuals_
+    if how == "leave-one-out":
+        assert fit.errors.rmse**2 == pytest.approx(np.mean(residuals**2))
+        assert fit.errors.standard_error > 0
+    if residuals is None:
+        assert (fit.scores, fit.errors.mae) == ((), None)
 
 
 @pytest.mark.parametrize(
@@ -163,15 +170,33 @@ def test_rows_without_a_target_or_a_value_are_left_out(houses):
     fit = st.fit_table(houses, "price")
     assert len(fit.y) == 50
     assert '10 rows without a target "price" left out.' in fit.notes
-    whole = st.fit_table(houses, "price", complete_rows=True)
+    columns = {name: houses[name].tolist() for name in houses}  # is a table too
+    whole = st.fit_table(columns, "price", complete_rows=True)
     assert len(whole.y) == 48
     assert "2 rows with missing values left out." in whole.notes
 
 
-def test_a_dict_of_columns_is_a_table(houses):
-    columns = {name: houses[name].tolist() for name in houses}
-    same = st.fit_table(columns, "price", compare=False)
-    assert same.model.stop_ == st.fit_table(houses, "price", compare=False).model.stop_
+def test_the_logarithm_of_a_target_is_fitted_and_mapped_back(houses, tmp_path):
+    houses["price"] = np.exp(houses["price"] / 100)
+    fit = st.fit_table(houses, "price", log=True)
+    X = houses.drop(columns="price")
+    plain = make_pipeline(st.TablePreparation(), st.StoppedRegressorCV())
+    plain.fit(X, np.log(houses["price"]))
+    np.testing.assert_allclose(fit.predict(X), np.exp(plain.predict(X)), rtol=1e-12)
+    ends = np.exp(st.predict_interval(plain, X, 0.8))
+    np.testing.assert_allclose(fit.predict_interval(X, 0.8), ends, rtol=1e-12)
+    assert fit.errors.rmse**2 == pytest.approx(plain[-1].choice_.error)
+    assert "coefficients for log(price)" in repr(fit)
+    same = clone(fit.pipeline).fit(X, houses["price"])  # a TransformedTargetRegressor
+    np.testing.assert_allclose(same.predict(X), fit.predict(X), rtol=1e-9)
+    st.save(fit, tmp_path / "m.json")
+    loaded = st.load(tmp_path / "m.json")
+    np.testing.assert_allclose(loaded.predict(X), fit.predict(X), rtol=1e-12)
+    jackknife = st.predict_interval(fit.pipeline, X, kind="jackknife")
+    np.testing.assert_allclose(st.predict_interval(loaded, X), jackknife, rtol=1e-12)
+    np.testing.assert_allclose(st.to_sklearn(fit).predict(X), fit.predict(X), rtol=1e-12)
+    st.report.write(tmp_path / "r.html", same, X, houses["price"], name="price")
+    assert f"{100 * fit.errors.explained:.1f} %" in (tmp_path / "r.html").read_text()
 
 
 def test_weights_count_rows(houses):
@@ -182,24 +207,17 @@ def test_weights_count_rows(houses):
     assert weighted.importance() == pytest.approx(repeated.importance(), rel=1e-6)
 
 
-def test_importance_counts_the_words_of_a_column_together(houses):
+def test_columns_are_judged(houses, rng):
     fit = st.fit_table(houses, "price")
-    moved = houses["town"].map(
-        dict(zip(["Oslo", "Rome"], fit.coefficients()[0].original_coef[1:], strict=True))
-    )
-    assert fit.importance()["town"] == pytest.approx(moved.std(ddof=0))
+    words = dict(zip(["Oslo", "Rome"], fit.coefficients()[0].original_coef[1:], strict=True))
+    # the words of a column are counted together
+    assert fit.importance()["town"] == pytest.approx(houses["town"].map(words).std(ddof=0))
     assert list(fit.importance()) == ["size", "town"]
-
-
-def test_columns_that_say_nothing_are_told(houses, rng):
-    fit = st.fit_table(houses.assign(price=rng.permutation(["a", "b"] * 30)), "price")
-    assert fit.model.stop_ == 0
-    assert "the columns predict no better than a constant" in repr(fit)
-
-
-def test_a_copy_of_the_target_is_told(houses):
-    fit = st.fit_table(houses.assign(euro=2 * houses["price"] + 1), "price")
-    assert 'The feature "euro" determines the target exactly: is it a copy?' in fit.notes[-1]
+    copied = st.fit_table(houses.assign(euro=2 * houses["price"] + 1), "price")
+    assert 'The feature "euro" determines the target exactly: is it a copy?' in copied.notes[-1]
+    noise = st.fit_table(houses.assign(price=rng.permutation(["a", "b"] * 30)), "price")
+    assert noise.model.stop_ == 0
+    assert "the columns predict no better than a constant" in repr(noise)
 
 
 @pytest.mark.parametrize("method", ["nesterov", "gradient-descent"])
@@ -211,22 +229,15 @@ def test_a_table_without_noise_is_fitted_by_an_iteration(method):
     assert fit.model.score(fit.features, fit.y) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("method", [st.ConjugateGradient(), st.Adam(0.1)])
-def test_methods_without_left_out_rows_have_no_comparison(houses, method):
-    fit = st.fit_table(houses, "price", method=method, cv=3)
-    assert fit.scores == ()
-    assert fit.errors.mae is None
-    assert fit.errors.how == "3-fold cross-validation"
-    rule = "discrepancy" if method.name == "conjugate-gradient" else "sure"
-    assert st.fit_table(houses, "price", method=method, rule=rule).errors.how == ""
-
-
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
         ({}, {"target": "prise"}, r'no column "prise": did you mean "price"\? The columns are'),
         ({}, {"target": "town", "classify": False}, "must be numbers, not text such as"),
         ({}, {"weights": "town"}, 'weights "town" must be numbers'),
+        ({}, {"target": "town", "log": True}, "must be numbers, not text"),
+        ({"price": range(-3, 57)}, {"log": True}, 'values of "price" go down to -3'),
+        ({}, {"target": "town", "log": True, "classify": True}, 'values of "town" are classes'),
         ({"w": -1.0}, {"weights": "w"}, "from zero on"),
         ({"w": 0.0}, {"weights": "w"}, "not all zero"),
         ({"price": 1.0}, {}, "1.0 in every row: there is nothing to learn"),

@@ -98,6 +98,8 @@ def test_missing_values_are_filled_or_refused(frame):
     kept = frame["size"][np.isfinite(frame["size"])]
     assert Z[1, 0] == Z[2, 0] == np.median(kept)
     assert Z[4, preparation.get_feature_names_out().tolist().index("town=(missing)")] == 1
+    words = frame.assign(town=["(missing)", *frame["town"][1:]])  # is the same category
+    assert TablePreparation().fit(words).decisions_["town"].levels.count("(missing)") == 1
     assert "Missing values, set to the median: size (2)." in preparation.notes_
     assert "Missing values, given a category of their own: town (1)." in preparation.notes_
     assert preparation.gaps(frame).nonzero()[0].tolist() == [1, 2, 4]
@@ -139,15 +141,12 @@ def test_every_decision_shows_a_value_and_names_the_parameter(frame, values, wor
     assert bool(words) == (note(preparation, "v") in preparation.notes_)
 
 
-def test_ids_are_suspected(frame):
+def test_ids_are_suspected_and_left_out_unless_they_are_wanted(frame, rng):
     preparation = TablePreparation().fit(frame.assign(row_id=range(100, 140), width=range(40)))
     assert 'drop=["row_id"] leaves it out' in note(preparation, "row_id")
     assert note(preparation, "width") == ""
     pairs = TablePreparation().fit(frame.assign(row_id=[f"N{i // 2}" for i in range(40)]))
     assert "'N0', a feature for each; drop=[\"row_id\"] leaves out" in note(pairs, "row_id")
-
-
-def test_text_that_hardly_repeats_is_left_out_unless_it_is_wanted(rng):
     ids = pd.DataFrame({"id": [f"N{i // 2}" for i in range(342)], "x": rng.normal(size=342)})
     preparation = TablePreparation().fit(ids)
     assert "'N0' is one of 171 texts in 342 rows" in note(preparation, "id")
@@ -235,27 +234,22 @@ def test_values_in_another_form_than_in_fitting_are_told(fitted, new, told):
     assert any(one.startswith("Written in another form than in fitting") for one in found) == told
 
 
-def test_new_rows_without_any_value_of_a_column_are_filled(frame):
+def test_gaps_and_unknown_words_of_new_rows_are_told(frame):
     preparation = TablePreparation(standardise=False).fit(frame)
     for nothing in (None, " ", np.nan):
         with pytest.warns(st.PreparationWarning, match=r"median: size \(2\)"):
             Z = preparation.transform(frame.head(2).assign(size=nothing))
         assert (Z[:, 0] == frame["size"].median()).all()
-
-
-def test_unknown_categories_are_zeros_and_told(frame):
-    preparation = TablePreparation(standardise=False).fit(frame)
     with pytest.warns(st.PreparationWarning, match=r"none of the known categories: town \(1\)"):
         Z = preparation.transform(frame.head(2).assign(town=["Bern", "Oslo"]))
     np.testing.assert_array_equal(Z[:, 3:], [[0, 0, 0], [0, 1, 0]])
 
 
 def test_booleans_and_decimals_with_gaps_are_numbers(frame):
-    flags = frame.assign(
-        garden=[None, *frame["garden"][1:]], cost=[Decimal("1.5"), *map(Decimal, range(39))]
-    )
+    flags = [None, *frame["garden"][1:]]
+    cost = [Decimal("1.5"), *map(Decimal, range(39))]
     preparation = TablePreparation(standardise=False)
-    Z = preparation.fit_transform(flags)
+    Z = preparation.fit_transform(frame.assign(garden=flags, cost=cost))
     assert Z[0, preparation.get_feature_names_out().tolist().index("cost")] == 1.5
 
 
@@ -282,11 +276,6 @@ def test_mistakes_are_told_with_what_to_change(frame, change, options, words):
         TablePreparation(**options).fit(frame.assign(**change))
 
 
-def test_what_is_no_table_is_refused(frame):
-    with pytest.raises(ValueError, match="of two dimensions; got Series"):
-        TablePreparation().fit(frame["size"])
-
-
 def test_new_rows_must_have_the_columns_and_kinds(frame):
     preparation = TablePreparation().fit(frame)
     with pytest.raises(ValueError, match='no column "size": did you mean "Size"'):
@@ -295,6 +284,8 @@ def test_new_rows_must_have_the_columns_and_kinds(frame):
         preparation.transform(frame.drop(columns=["size", "built"]))
     with pytest.raises(ValueError, match=r"\"size\" must hold numbers.*'large'.*by na"):
         preparation.transform(frame.assign(size=["large", *["3"] * 39]))
+    with pytest.raises(ValueError, match="of two dimensions; got Series"):
+        TablePreparation().fit(frame["size"])
     twice = frame.rename(columns={"town": "size"})
     with pytest.raises(ValueError, match='two columns named "size"'):
         TablePreparation().fit(twice)

@@ -19,7 +19,9 @@ of_model = partial(typer.Option, rich_help_panel="Model")
 of_output = partial(typer.Option, rich_help_panel="Output")
 Words = list[str] | None
 File = Path | None
-HELP_DATA = 'CSV, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
+HELP_DATA = (
+    'CSV, JSON, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
+)
 HELP_CLASSIFY = "Take the target as classes or as numbers; text and two values are classes."
 HELP_COMPARE = "Compare with ridge, least squares and a constant on left-out rows."
 HELP_METHOD = (
@@ -46,6 +48,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     stops: Annotated[str | None, of_model(help=HELP_STOPS)] = None,
     intercept: Annotated[bool, of_model(help="Fit an intercept.")] = True,
     classify: Annotated[bool | None, of_model(help=HELP_CLASSIFY)] = None,
+    log: Annotated[bool, of_data("--log", help="Fit the logarithm of a positive target.")] = False,
     compare: Annotated[bool, of_model(help=HELP_COMPARE)] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
     missing: Annotated[str, of_data(help=HELP_MISSING)] = "impute",
@@ -86,9 +89,9 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     options["fit_intercept"] = None if intercept else False
     from stoptime.show import report as reports  # noqa: PLC0415 - starts faster
     from stoptime.tables.fitting import fit_table  # noqa: PLC0415
-    from stoptime.tables.model_file import save  # noqa: PLC0415
     from stoptime.tables.preparation import TablePreparation, listed  # noqa: PLC0415
     from stoptime.tables.reading import read_table  # noqa: PLC0415
+    from stoptime.tables.saved import save  # noqa: PLC0415
 
     terminal.step("reading")
     table = read_table(data)
@@ -107,6 +110,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         ),
         weights=weights,
         classify=classify,
+        log=log,
         complete_rows=missing == "drop",
         compare=compare,
         progress=terminal.step,
@@ -183,8 +187,8 @@ def predict(
         raise bad("--interval", f"must lie between 0 and 1, such as 0.95; got {interval:g}.")
     terminal.check_output(out, "--out", terminal.TABLES, force=force)
     from stoptime.support.files import atomic  # noqa: PLC0415 - starts faster
-    from stoptime.tables.model_file import load  # noqa: PLC0415
     from stoptime.tables.reading import read_table, write_table  # noqa: PLC0415
+    from stoptime.tables.saved import load  # noqa: PLC0415
 
     loaded = load(model)
     table = read_table(data)
@@ -209,12 +213,12 @@ def _predicted(model: Any, table: Any, confidence: float) -> tuple[Any, list[str
     from sklearn.pipeline import Pipeline  # noqa: PLC0415 - starts faster
 
     from stoptime.support.progress import warnings_noted  # noqa: PLC0415
-    from stoptime.tables.intervals import predict_interval  # noqa: PLC0415
+    from stoptime.tables.intervals import last_step, predict_interval  # noqa: PLC0415
     from stoptime.tables.values import pandas  # noqa: PLC0415
 
     frame = rows = table.frame
     notes = []
-    last = model[-1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     with warnings_noted() as warned:
         if isinstance(model, Pipeline) and model[0].missing == "error":
             gaps = model[0].gaps(frame)

@@ -93,7 +93,8 @@ class Plan:
             ratios = ["-" if one is None else f"{one:.3f} x" for one in here]
             sooner = f"{self.descent.iterations / max(run.iterations, 1):.1f} x"
             row = [self._name(run), str(run.iterations), f"{run.penalty:.3g}"]
-            row += [f"{rounded_up(run.inflation)} x", *ratios, sooner]
+            about = "" if run.proven else "about "
+            row += [f"{about}{rounded_up(run.inflation)} x", *ratios, sooner]
             if run.batches is not None:
                 row += [f"{run.batches.cost:.3g} x", f"{run.batches.error:.3g} x"]
                 row.append(str(run.batches.enough or "all rows"))
@@ -114,7 +115,7 @@ class Plan:
         searched = [self._name(run) for run in self._runs if not run.proven]
         if searched:
             notes.append(
-                f"risk at most: found by a search and not proven for {', '.join(searched)}"
+                f"risk at most: an estimate by a search, not proven for {', '.join(searched)}"
             )
         if self.run.expected_error is not None:
             notes += [
@@ -227,14 +228,13 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     given = get_method(method)
     if loss == "cross-entropy":
         layers(given)  # raises where it cannot be run step by step
-    chosen: Any = _configured(given, step, lr, momentum, friction)
-    if loss == "cross-entropy":
         if X is None or y is None or {penalty, batch_size} != {None}:
             raise ValueError(
                 "A plan for cross-entropy needs X, and labels as y; penalty and batch_size belong "
                 "to a plan for the squared loss."
             )
-        return plan_cross_entropy(X, y, chosen)
+        return plan_cross_entropy(X, y, _configured(given, step, lr, momentum, friction))
+    chosen: Any = _configured(given, step, lr, momentum, friction)
     known = _known(X, y, spectrum)
     eigenvalues = possible_eigenvalues(known) if isinstance(known, Spectrum) else known
     complete = not isinstance(known, Spectrum) or known.accuracy.complete

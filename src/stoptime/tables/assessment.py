@@ -22,7 +22,7 @@ from stoptime.stopping.registry import get_rule
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import warnings_noted
 from stoptime.tables import results
-from stoptime.tables.intervals import predict_interval
+from stoptime.tables.intervals import last_step, predict_interval, prepared
 from stoptime.tables.preparation import TablePreparation
 
 
@@ -76,7 +76,8 @@ class TableFit:
     """A fitted model with its data: what :func:`stoptime.fit_table` returns, and a report takes.
 
     ``pipeline`` is a fitted Pipeline, or an estimator alone; it was fitted to the rows ``X``, of
-    which every one has a target. Printed, it is a summary.
+    which every one has a target. ``y`` and ``target`` are what the estimator at its end was fitted
+    to, such as a logarithm. Printed, it is a summary.
     """
 
     pipeline: Any
@@ -91,7 +92,7 @@ class TableFit:
     @property
     def model(self) -> Any:
         """The estimator at the end of the pipeline."""
-        return self.pipeline[-1] if isinstance(self.pipeline, Pipeline) else self.pipeline
+        return last_step(self.pipeline)
 
     @property
     def classifies(self) -> bool:
@@ -101,28 +102,26 @@ class TableFit:
     @property
     def preparation(self) -> TablePreparation | None:
         """The preparation of the table; None if the features are prepared otherwise."""
-        first = self.pipeline[0] if isinstance(self.pipeline, Pipeline) else None
-        alone = isinstance(first, TablePreparation) and len(self.pipeline.steps) == 2
-        return first if alone else None
+        steps = self.pipeline.steps if isinstance(self.pipeline, Pipeline) else []
+        alone = len(steps) == 2 and isinstance(steps[0][1], TablePreparation)
+        return steps[0][1] if alone else None
 
     @cached_property
     def features(self) -> Array:
         """The matrix that the estimator was fitted to."""
-        rows = self.X
-        if isinstance(self.pipeline, Pipeline) and len(self.pipeline.steps) > 1:
-            with warnings_noted():  # which are for new rows
-                rows = self.pipeline[:-1].transform(rows)
+        with warnings_noted():  # which are for new rows
+            rows = prepared(self.pipeline, self.X)
         return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
 
     @cached_property
     def feature_names(self) -> list[str]:
         """The names of the features."""
-        names = getattr(self.model, "feature_names_in_", None)
-        if isinstance(self.pipeline, Pipeline) and len(self.pipeline.steps) > 1:
-            with suppress(AttributeError, ValueError):  # a step may have no names
-                names = self.pipeline[:-1].get_feature_names_out()
-        count = self.features.shape[1]
-        return [f"x{i}" for i in range(count)] if names is None else [str(one) for one in names]
+        names: Any = [f"x{i}" for i in range(self.features.shape[1])]
+        names = getattr(self.model, "feature_names_in_", names)
+        # an estimator alone, or a step without names
+        with suppress(AttributeError, TypeError, ValueError):
+            names = self.pipeline[:-1].get_feature_names_out()
+        return [str(one) for one in names]
 
     @property
     def weights(self) -> Array:
@@ -157,17 +156,21 @@ class TableFit:
         spread = model.choice_.standard_error
         # a rule may judge the fit by the rows that were fitted, and a score is no squared error
         if not get_rule(model.rule, model.cv).predicts_new_rows or model.scoring is not None:
-            how, mse, spread = "", np.nan, None
+            how = "" if residuals is None else "leave-one-out"
+            mse, spread = np.nan, None
             if residuals is not None:
-                how = "leave-one-out"
                 mse, spread = weighted_mean(residuals**2, self.weights)
-        mean = weighted_mean(self.y, self.weights)[0]
-        variance = weighted_mean((self.y - mean) ** 2, self.weights)[0]
-        explained = 1 - mse / variance if variance > 0 else 0.0
+        variance = np.average(
+            (self.y - np.average(self.y, weights=self.weights)) ** 2, weights=self.weights
+        )
         rmse = float(np.sqrt(mse))
-        mae = None if residuals is None else weighted_mean(np.abs(residuals), self.weights)[0]
-        error = None if spread is None or rmse == 0 else float(spread) / (2 * rmse)
-        return Errors(how, rmse, error, mae, explained)
+        return Errors(
+            how,
+            rmse,
+            None if spread is None or rmse == 0 else float(spread) / (2 * rmse),
+            None if residuals is None else weighted_mean(np.abs(residuals), self.weights)[0],
+            float(1 - mse / variance) if variance > 0 else 0.0,
+        )
 
     @cached_property
     def classes(self) -> ClassErrors | None:
@@ -185,16 +188,16 @@ class TableFit:
         # of two classes, the second one tells everything; rows of weight zero are not there
         shown = np.arange(len(labels))[1 if len(labels) == 2 else 0 :]
         live = self.weights > 0
-        pairs = chances[live][:, shown].ravel(), (place[live, None] == shown).ravel()
+        came_true = (place[live, None] == shown).ravel()
         counts = confusion_matrix(
-            place, predicted, labels=np.arange(len(labels)), sample_weight=self.sample_weight
+            place, predicted, labels=range(len(labels)), sample_weight=self.sample_weight
         )
         return ClassErrors(
             labels.tolist(),
             weighted_mean(place == predicted, self.weights),
             weighted_mean(-np.log(own), self.weights),
             counts.tolist(),
-            _calibration(*pairs),
+            _calibration(chances[live][:, shown].ravel(), came_true),
         )
 
     def coefficients(self) -> list[Coefficients]:
@@ -252,18 +255,19 @@ def compared(fit: TableFit) -> tuple[Score, ...]:
     ours = np.zeros(len(fit.y))
     for name, one in _mistakes(fit).items():
         loss = one if fit.classifies else one**2
-        mean = weighted_mean(loss, fit.weights)[0]
-        error = mean if fit.classifies else float(np.sqrt(mean))
-        # to first order the root is linear in the losses, so that differences row by row have a
-        # standard error; it is small, because estimators err on the same rows
-        slope = 1.0 if fit.classifies else 0.5 / error if error > 0 else 0.0
-        loss = slope * loss
+        error = np.average(loss, weights=fit.weights)
+        mae = None
+        if not fit.classifies:
+            error = np.sqrt(error)
+            # to first order the root is linear in the losses, so that differences row by row have a
+            # standard error; it is small, because estimators err on the same rows
+            loss = loss * (0.5 / error if error > 0 else 0.0)
+            mae = float(np.average(np.abs(one), weights=fit.weights))
         ours = ours if found else loss
-        first = found[0].error if found else error
+        excess = error - found[0].error if found else 0.0
         spreads = [weighted_mean(values, fit.weights)[1] for values in (loss, loss - ours)]
-        mae = None if fit.classifies else weighted_mean(np.abs(one), fit.weights)[0]
         measure = "error rate" if fit.classifies else "RMSE"
-        found.append(Score(name, measure, error, spreads[0], error - first, spreads[1], mae))
+        found.append(Score(name, measure, float(error), spreads[0], float(excess), spreads[1], mae))
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.support.progress import warnings_noted
 from stoptime.tables.assessment import TableFit, compared
+from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import TablePreparation, as_frame, check_columns, counted
 from stoptime.tables.reading import Table, read_table
 from stoptime.tables.values import Form, read, words
@@ -28,6 +29,7 @@ def fit_table(
     preparation: TablePreparation | None = None,
     weights: str | None = None,
     classify: bool | None = None,
+    log: bool = False,
     complete_rows: bool = False,
     compare: bool = True,
     progress: Callable[[str], None] | None = None,
@@ -47,6 +49,9 @@ def fit_table(
         The column of sample weights.
     classify : bool, optional
         Whether the values of the target are classes; by default text, two values, and 0, 1, 2 are.
+    log : bool, default=False
+        Whether to fit the logarithm of a positive target. Predictions and intervals are in the
+        units of the target, errors and coefficients in those of its logarithm.
     complete_rows : bool, default=False
         Whether to leave out rows with a missing value instead of filling it in.
     compare : bool, default=True
@@ -74,34 +79,32 @@ def fit_table(
     """
     step = progress or (lambda _: None)
     step("reading")
-    table = frame
-    if isinstance(frame, str | Path):
-        table = read_table(frame)
+    table = read_table(frame) if isinstance(frame, str | Path) else frame
     if not isinstance(table, Table):
         table = Table(as_frame(frame), "a data frame")
     preparation = TablePreparation() if preparation is None else clone(preparation)
     rows = table.frame
     if not len(rows):
         raise ValueError("The table has no rows.")
-    check_columns([target, *([] if weights is None else [weights])], list(rows.columns))
+    others = [target, *([] if weights is None else [weights])]
+    check_columns(others, list(rows.columns))
     step("preparing")
-    notes = list(table.messages)
-    y, known, classes, told = _target(preparation.cleaned(rows[target]), target, classify)
-    notes += told
-    if not known.all():
-        lost = counted(int((~known).sum()), "row")
-        notes.append(f'{lost} without a target "{target}" left out.')
-    X = rows[known].drop(columns=[target, *([] if weights is None else [weights])])
-    shares = None if weights is None else _weights(rows[weights], weights)[known]
+    wanted = False if log and classify is None else classify
+    y, known, classes, told = _target(preparation.cleaned(rows[target]), target, wanted)
+    notes = [*table.messages, *told]
+    rows = rows[known]
     if complete_rows:
-        gaps = clone(preparation).set_params(missing="impute").fit(X).gaps(X)
+        some = rows.drop(columns=others)
+        gaps = clone(preparation).set_params(missing="impute").fit(some).gaps(some)
         if gaps.any():
             notes.append(f"{counted(int(gaps.sum()), 'row')} with missing values left out.")
-        X = X[~gaps]
+        rows = rows[~gaps]
         y = y[~gaps]
-        shares = None if shares is None else shares[~gaps]
         preparation.set_params(missing="error")
-    _check_response(y, target)
+    X = rows.drop(columns=others)
+    shares = None if weights is None else _weights(rows[weights], weights)
+    _check_response(y, target, log=log)
+    y = np.log(y) if log else y
     step("fitting")
     if isinstance(options.get("cv"), int):
         # tables are often sorted, so that folds are shuffled
@@ -111,15 +114,18 @@ def fit_table(
     with warnings_noted() as warned:
         Z = preparation.fit_transform(X, sample_weight=shares)
         estimator.fit(Z, y, shares)
-    pipeline = Pipeline([("preparation", preparation), ("model", estimator)])
+    last = of_log(estimator) if log else estimator
+    pipeline = Pipeline([("preparation", preparation), ("model", last)])
     notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
-    fit = TableFit(pipeline, X, y, target, shares, tuple(notes), source=table.source)
-    vars(fit)["features"] = Z  # known already
-    if not compare:
-        return fit
-    step("comparing")
-    with warnings_noted():  # the fit itself has warned
-        return replace(fit, scores=compared(fit))
+    name = f"log({target})" if log else target
+    fit = TableFit(pipeline, X, y, name, shares, tuple(notes), source=table.source)
+    if compare:
+        step("comparing")
+        vars(fit)["features"] = Z  # known already
+        with warnings_noted():  # the fit itself has warned
+            fit = replace(fit, scores=compared(fit))
+    vars(fit)["features"] = Z
+    return fit
 
 
 def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bool, list[str]]:
@@ -141,18 +147,10 @@ def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bo
     notes: list[str] = []
     if classify is None:
         classify, notes = _are_classes(values if numeric else texts, name, numeric, flags)
+    if not known.all():
+        notes.append(f'{counted(int((~known).sum()), "row")} without a target "{name}" left out.')
     if classify:
-        count = len(np.unique(texts))
-        # a class of one row cannot be learned without it
-        if count > min(100, len(texts) / 2):
-            raise ValueError(
-                f'The target "{name}" has {count} different values in {len(texts)} rows, too many '
-                "for classes: choose another target, or classify=False if these are numbers."
-            )
-        if numeric and flags:
-            return values == 1, known, True, notes
-        whole = numeric and (values % 1 == 0).all()
-        return values.astype(int) if whole else texts, known, True, notes
+        return _labels(values, texts, name, numeric, flags), known, True, notes
     example = texts[0][:40] if len(texts) else "nothing"
     if not numeric:
         raise ValueError(
@@ -180,6 +178,20 @@ def _are_classes(values: Any, name: str, numeric: bool, flags: bool) -> tuple[bo
     return False, []
 
 
+def _labels(values: Any, texts: Any, name: str, numeric: bool, flags: bool) -> Any:
+    """Return classes as truth values, whole numbers, or text."""
+    count = len(np.unique(texts))
+    # a class of one row cannot be learned without it
+    if count > min(100, len(texts) / 2):
+        raise ValueError(
+            f'The target "{name}" has {count} different values in {len(texts)} rows, too many '
+            "for classes: choose another target, or classify=False if these are numbers."
+        )
+    if numeric and flags:
+        return values == 1
+    return values.astype(int) if numeric and (values % 1 == 0).all() else texts
+
+
 def _weights(series: Any, name: str) -> Any:
     form, values = read(series, Form("number"))
     if form.kind != "number" or not (values >= 0).all() or not values.any():
@@ -190,13 +202,16 @@ def _weights(series: Any, name: str) -> Any:
     return values
 
 
-def _check_response(y: Any, name: str) -> None:
+def _check_response(y: Any, name: str, *, log: bool) -> None:
     if len(y) < 2:
         raise ValueError(
             f'The target "{name}" has {counted(len(y), "value")}: nothing can be learned.'
         )
     if len(np.unique(y)) < 2:
         raise ValueError(f'The target "{name}" is {y[0]} in every row: there is nothing to learn.')
+    if log and (y.dtype.kind != "f" or y.min() <= 0):
+        why = f"go down to {y.min():g}" if y.dtype.kind == "f" else "are classes"
+        raise ValueError(f'log=True needs a positive target, and the values of "{name}" {why}.')
 
 
 def _copies(Z: Any, y: Any, names: Any) -> list[str]:

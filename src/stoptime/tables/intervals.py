@@ -1,4 +1,4 @@
-"""Prediction intervals through pipelines, searches and transformed targets."""
+"""Predictions and intervals through pipelines, searches and transformed targets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from stoptime.support.arrays import Floats
@@ -45,14 +46,12 @@ def predict_interval(model: Any, X: Any, confidence: float = 0.9, **options: Any
            [ 38., 136.]])
     """
     if isinstance(model, Pipeline):
-        rows = model[:-1].transform(X) if len(model.steps) > 1 else X
-        return predict_interval(model[-1], rows, confidence, **options)
+        return predict_interval(model[-1], prepared(model, X), confidence, **options)
     if isinstance(model, TransformedTargetRegressor):
         ends = predict_interval(model.regressor_, X, confidence, **options)
-        columns = [np.reshape(ends[..., i], (len(ends), -1)) for i in (0, 1)]
-        back = [np.asarray(model.transformer_.inverse_transform(one)) for one in columns]
-        # a decreasing function swaps the ends
-        return np.sort(np.stack([one.reshape(ends.shape[:-1]) for one in back], axis=-1), axis=-1)
+        each = [ends[..., i].reshape(len(ends), -1) for i in (0, 1)]
+        back = np.stack([model.transformer_.inverse_transform(one) for one in each], axis=-1)
+        return np.sort(back.reshape(ends.shape), axis=-1)  # a decreasing function swaps the ends
     if hasattr(model, "best_estimator_"):
         return predict_interval(model.best_estimator_, X, confidence, **options)
     if not hasattr(model, "predict_interval"):
@@ -61,3 +60,22 @@ def predict_interval(model: Any, X: Any, confidence: float = 0.9, **options: Any
             "chose its stop, such as StoppedRegressorCV."
         )
     return model.predict_interval(X, confidence, **options)  # type: ignore[no-any-return]
+
+
+def prepared(model: Any, X: Any) -> Any:
+    """Return the rows that the last step of a pipeline gets, or an estimator alone."""
+    return model[:-1].transform(X) if isinstance(model, Pipeline) and len(model.steps) > 1 else X
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator at the end of a pipeline, without a transformation of its target."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    return last.regressor_ if isinstance(last, TransformedTargetRegressor) else last
+
+
+def of_log(regressor: Any) -> TransformedTargetRegressor:
+    """Return a fitted estimator of the target itself, for one that was fitted to its logarithm."""
+    model = TransformedTargetRegressor(DummyRegressor(), func=np.log, inverse_func=np.exp)
+    model.fit([[0.0]], [1.0])
+    model.regressor = model.regressor_ = regressor
+    return model

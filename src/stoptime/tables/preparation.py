@@ -10,9 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +20,6 @@ from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import Form, decimal_sign, pandas, read, words
 
 MISSING_WORD = "(missing)"  # the category of missing text
-CONSTANT_COLUMN = 1e-12  # a column is constant up to this spread, relative to its size
 UNKNOWN = "Values not seen in fitting, treated as none of the known categories"
 
 
@@ -45,12 +42,8 @@ class Decision:
     def features(self) -> list[str]:
         """The names of its features."""
         if self.kind == "text":
-            return [_feature_name(self.column, level) for level in self.levels]
+            return [f"{self.column}={level}" for level in self.levels]
         return [] if self.kind == "dropped" else [self.column]
-
-
-def _feature_name(column: str, level: Any) -> str:
-    return f"{column}={level}"
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):
@@ -87,8 +80,6 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         What became of every column, by its name.
     notes_ : list of str
         Everything unusual, each with a value and the parameter that changes it.
-    transformer_ : ColumnTransformer
-        A SimpleImputer for the numbers, then a OneHotEncoder for the text.
     center_, scale_ : arrays of shape (n_features_out,)
         Subtracted from the features, and dividing them; zeros and ones if not standardised.
 
@@ -127,18 +118,42 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         self.drop = drop
         self.na = na
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Decide what becomes of every column.
 
         X is a data frame of pandas or polars, or an array of objects; y is not used. Weights count
         in the means and variances of the features.
         """
-        self._fit(X, sample_weight)
+        self.fit_transform(X, y, sample_weight)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:  # noqa: ARG002
         """Fit, and return the features of the same rows."""
-        return self._scaled(self._fit(X, sample_weight))
+        self._check()
+        frame = as_frame(X)
+        self.n_features_in_ = frame.shape[1]
+        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
+        check_columns([*self.drop, *(self.kinds or {})], list(frame.columns))
+        frame = frame.drop(columns=list(self.drop))
+        signs = {decimal_sign(one) for _, one in frame.items()}
+        # a column that could have either sign has that of the other columns
+        decimal = "," if signs >= {","} and "." not in signs else ""
+        self.decisions_: dict[str, Decision] = {}
+        columns: dict[str, Any] = {}
+        for name in frame.columns:
+            self.decisions_[name], columns[name] = self._decided(name, frame[name], decimal)
+        self.notes_ = [one.note for one in self.decisions_.values() if one.note]
+        if not self.kept():
+            raise ValueError(" ".join(["No column is left to learn from.", *self.notes_]))
+        Z, changed = _features(columns, self.kept())
+        changed.pop(UNKNOWN, None)  # the notes name rare categories already
+        self.notes_ += _told(changed)
+        self.center_ = np.zeros(Z.shape[1])
+        self.scale_ = np.ones(Z.shape[1])
+        if self.standardise:
+            scaler = StandardScaler().fit(Z, sample_weight=sample_weight)
+            self.center_, self.scale_ = scaler.mean_, scaler.scale_
+        return (Z - self.center_) / self.scale_
 
     def transform(self, X: Any) -> Any:
         """Return the features of new rows, of shape (n, n_features_out).
@@ -152,10 +167,14 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         if self.missing == "error" and gaps.any():
             name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
             raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
-        odd = "Written in another form than in fitting, so check units, signs and dates"
-        for note in _told({odd: other, **_fill(table, self.kept())}):
+        Z, changed = _features(table, self.kept())
+        if other:
+            changed["Written in another form than in fitting, so check units, signs and dates"] = (
+                other
+            )
+        for note in _told(changed):
             warn_user(note, PreparationWarning)
-        return self._scaled(np.asarray(self.transformer_.transform(table), np.float64))
+        return (Z - self.center_) / self.scale_
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Return the names of the features, such as "size" and "town=Oslo"."""
@@ -197,40 +216,6 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
         tags.input_tags.allow_nan = self.missing == "impute"
         return tags
 
-    def _fit(self, X: Any, sample_weight: Any) -> Array:
-        """Decide on the columns, and return the features before they are scaled."""
-        self._check()
-        frame = as_frame(X)
-        self.n_features_in_ = frame.shape[1]
-        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
-        check_columns([*self.drop, *(self.kinds or {})], list(frame.columns))
-        frame = frame.drop(columns=list(self.drop))
-        signs = {decimal_sign(one) for _, one in frame.items()}
-        # a column that could have either sign has that of the other columns
-        decimal = "," if signs >= {","} and "." not in signs else ""
-        self.decisions_: dict[str, Decision] = {}
-        columns: dict[str, Any] = {}
-        for name in frame.columns:
-            self.decisions_[name], columns[name] = self._decided(name, frame[name], decimal)
-        notes = [one.note for one in self.decisions_.values() if one.note]
-        if not self.kept():
-            raise ValueError(" ".join(["No column is left to learn from.", *notes]))
-        table = pandas().DataFrame({one.column: columns[one.column] for one in self.kept()})
-        changed = _fill(table, self.kept())
-        changed[UNKNOWN] = []  # the notes name rare categories already
-        self.notes_ = notes + _told(changed)
-        self.transformer_ = encoder_of(self.kept())
-        Z = np.asarray(self.transformer_.transform(table), np.float64)
-        self.center_ = np.zeros(Z.shape[1])
-        self.scale_ = np.ones(Z.shape[1])
-        if self.standardise:
-            scaler = StandardScaler().fit(Z, sample_weight=sample_weight)
-            self.center_, self.scale_ = scaler.mean_, scaler.scale_
-        return Z
-
-    def _scaled(self, Z: Array) -> Array:
-        return np.asarray((Z - self.center_) / self.scale_)
-
     def _check(self) -> None:
         if self.missing not in {"impute", "error"}:
             raise ValueError(f'missing must be "impute" or "error"; got {self.missing!r}.')
@@ -262,51 +247,58 @@ unit '€'; kinds={"paid": "text"} keeps it as text.
                 'missing="impute" fills them in, and complete_rows=True of fit_table leaves out '
                 "their rows."
             )
+        known = values[~gaps]
+        spread = 0.0 if form.kind == "text" else np.ptp(known)
+        kind: Any = form.kind
         levels: tuple[str, ...] = ()
         median = None
-        known = values[~gaps]
         if form.kind == "text":
             own = (MISSING_WORD,) if gaps.any() else ()
-            kind, note, levels = self._decided_text(name, known, own, wanted)
+            levels, note = self._levels(name, known, own, wanted)
+            kind = "text" if levels else "dropped"
+        elif spread <= 1e-12 * np.abs(known).max():  # constant up to rounding
+            kind = "dropped"
+            note = f"left out, {known[0]:g} in every row" + " to 12 digits" * bool(spread)
         else:
-            kind, note = _decided_numbers(name, known, form, _example(series), wanted)
+            note = _unusual(name, known, form, _example(series), wanted)
             median = float(np.median(known))
         note = note and f'Column "{name}": {note}.'
         return Decision(name, kind, note, form, levels, median), values
 
-    def _decided_text(
+    def _levels(
         self, name: str, known: Any, own: tuple[str, ...], wanted: str | None
-    ) -> tuple[Any, str, tuple[str, ...]]:
-        """Return the kind of a column of text, what is unusual, and the words with a feature."""
+    ) -> tuple[tuple[str, ...], str]:
+        """Return the words of a column that get a feature, and what is unusual about it."""
         counts = pandas().Series(known).value_counts()
+        n, different = len(known), len(counts)
         example = repr(str(known[0])[:40])
         keeps = f'kinds={{"{name}": "text"}} keeps it'
-        if len(counts) == len(known) > 1 and wanted is None:
-            return "dropped", f"left out, {example} and all other texts occur once; {keeps}", ()
-        if len(counts) > self.categories and len(known) < 3 * len(counts) and wanted is None:
-            many = f"{example} is one of {len(counts)} texts in {len(known)} rows, as in a column"
-            return "dropped", f"left out, {many} of names or ids; {keeps}", ()
-        if len(counts) + len(own) < 2:
-            return "dropped", f"left out, {example} in every row", ()
+        if different == n > 1 and wanted is None:
+            return (), f"left out, {example} and all other texts occur once; {keeps}"
+        if different > self.categories and n < 3 * different and wanted is None:
+            many = f"{example} is one of {different} texts in {n} rows"
+            return (), f"left out, {many}, as in a column of names or ids; {keeps}"
+        if different + len(own) < 2:
+            return (), f"left out, {example} in every row"
         levels = _frequent(counts, self.categories)
-        every = f"categories={len(counts)} gives one to all"
+        every = f"categories={different} gives one to all"
         if not levels and not own:
-            return "dropped", f"left out, {example} is as frequent as all other texts; {every}", ()
+            return (), f"left out, {example} is as frequent as all other texts; {every}"
         note = ""
-        if len(levels) < len(counts):
-            share = counts[levels].sum() / counts.sum()
+        if len(levels) < different:
+            share = f"{counts[levels].sum() / n:.0%} of rows"
             note = (
-                f"of {len(counts)} different texts such as {example}, the {len(levels)} most "
-                f"frequent ({share:.0%} of rows) get a feature each and the others none; {every}"
+                f"of {different} different texts such as {example}, the {len(levels)} most "
+                f"frequent ({share}) get a feature each and the others none; {every}"
             )
-        elif len(counts) > 10:
-            note = f"{len(counts)} different texts such as {example}, a feature for each"
+        elif different > 10:
+            note = f"{different} different texts such as {example}, a feature for each"
         if note and _looks_like_ids(name):
             note += f'; drop=["{name}"] leaves out a column of ids'
         if all(one.isdigit() for one in counts.index):
             code = f"digits such as {example} are taken as a code, not as a number"
             note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
-        return "text", note, (*sorted(levels), *own)
+        return (*sorted({*levels} - {*own}), *own), note  # the word may be in the column too
 
     def _typed(self, X: Any) -> tuple[Any, list[str]]:
         """Return new rows as a frame of floats and words with gaps, and columns in another form."""
@@ -389,55 +381,33 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def encoder_of(kept: list[Decision]) -> ColumnTransformer:
-    """Return the fitted encoder of a table whose values are floats and words already.
-
-    It is fitted to one row of medians and known words: the median of this row is that of the table.
-    """
-    numbers = [one.column for one in kept if one.kind != "text"]
-    texts = [one for one in kept if one.kind == "text"]
-    row = {one.column: one.levels[0] if one.kind == "text" else one.median for one in kept}
-    encoder = OneHotEncoder(
-        categories=[np.array(one.levels, dtype=object) for one in texts],
-        handle_unknown="ignore",
-        sparse_output=False,
-        feature_name_combiner=_feature_name,
-    )
-    transformer = ColumnTransformer(
-        [
-            ("numbers", SimpleImputer(strategy="median"), numbers),
-            ("text", encoder if texts else "drop", [one.column for one in texts]),
-        ],
-        sparse_threshold=0.0,
-        verbose_feature_names_out=False,
-    )
-    return transformer.fit(pandas().DataFrame([row]))
-
-
-def _fill(table: Any, kept: list[Decision]) -> dict[str, list[str]]:
-    """Give missing text its category, in place, and return what is missing or unknown where."""
-    median = "Missing values, set to the median"
-    category = "Missing values, given a category of their own"
-    found: dict[str, list[str]] = {UNKNOWN: [], median: [], category: []}
+def _features(columns: Any, kept: list[Decision]) -> tuple[Array, dict[str, list[str]]]:
+    """Return the features of columns of floats and words, and what was missing or unknown where."""
+    found: dict[str, list[str]] = {}
+    parts = []
 
     def tell(what: str, one: Decision, rows: Any) -> None:
         if rows.any():
-            found[what].append(f"{one.column} ({int(rows.sum())})")
+            found.setdefault(what, []).append(f"{one.column} ({int(rows.sum())})")
 
     for one in kept:
-        gaps = table[one.column].isna()
+        values = np.asarray(columns[one.column])
+        gaps = np.asarray(pandas().isna(values))
         if one.kind != "text":
-            tell(median, one, gaps)
+            tell("Missing values, set to the median", one, gaps)
+            parts.append(np.where(gaps, float(one.median or 0), values)[:, None])
             continue
-        table[one.column] = table[one.column].astype(object).mask(gaps, MISSING_WORD)
-        tell(UNKNOWN, one, ~table[one.column].isin(one.levels))
+        places = pandas().Index(one.levels, dtype=object).get_indexer(values)
         if MISSING_WORD in one.levels:
-            tell(category, one, gaps)
-    return found
+            tell("Missing values, given a category of their own", one, gaps)
+            places[gaps] = one.levels.index(MISSING_WORD)
+        tell(UNKNOWN, one, places < 0)
+        parts.append(places[:, None] == np.arange(len(one.levels)))
+    return np.hstack(parts).astype(np.float64), found
 
 
 def _told(changes: dict[str, list[str]]) -> list[str]:
-    return [f"{what}: {', '.join(names)}." for what, names in changes.items() if names]
+    return [f"{what}: {', '.join(names)}." for what, names in changes.items()]
 
 
 def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple[Form, Any]:
@@ -458,13 +428,8 @@ def _example(series: Any, form: Form | None = None) -> str:
     return f"{'text' if isinstance(value, str) else 'values'} such as {str(value).strip()[:40]!r}"
 
 
-def _decided_numbers(
-    name: str, known: Array, form: Form, example: str, wanted: str | None
-) -> tuple[Any, str]:
-    """Return the kind of a column of numbers or dates, and what is unusual about it."""
-    spread = np.ptp(known)
-    if spread <= CONSTANT_COLUMN * np.abs(known).max():
-        return "dropped", f"left out, {known[0]:g} in every row" + " to 12 digits" * bool(spread)
+def _unusual(name: str, known: Any, form: Form, example: str, wanted: str | None) -> str:
+    """Return what is unusual about a column of numbers or dates."""
     if wanted is None and (form.decimal or form.unit or form.formats):
         other = "number" if form.formats == ("%Y%m%d",) else "text"
         keeps = f'kinds={{"{name}": "{other}"}} keeps it as {other}'
@@ -472,9 +437,9 @@ def _decided_numbers(
             swapped = {"%m/%d": "%d/%m", "%d/%m": "%m/%d"}.get(one[:5])
             if swapped is not None:
                 keeps += f', and kinds={{"{name}": "{swapped}{one[5:]}"}} swaps day and month'
-        return form.kind, f"{example}, {form.in_words()}; {keeps}"
+        return f"{example}, {form.in_words()}; {keeps}"
     if form.kind == "date":
-        return "date", "" if wanted else "dates, counted in days since 1970"
+        return "" if wanted else "dates, counted in days since 1970"
     for end in (float(known.min()), float(known.max())):
         if re.fullmatch("-?9{2,}", f"{end:g}") is None:
             continue
@@ -483,12 +448,12 @@ def _decided_numbers(
         if np.abs(others - end).min() > np.ptp(others):
             times = counted(int((known == end).sum()), "time")
             far = f"{end:g} occurs {times}, far from all other values"
-            return "number", f"{far}; na=[{end:g}] takes it as missing"
+            return f"{far}; na=[{end:g}] takes it as missing"
     differ = _looks_like_ids(name) and len(np.unique(known)) == len(known)
     if differ and (known % 1 == 0).all():
         once = f"{known[0]:g} and all other values occur once, as in a column of ids"
-        return "number", f'{once}; drop=["{name}"] leaves it out'
-    return "number", ""
+        return f'{once}; drop=["{name}"] leaves it out'
+    return ""
 
 
 def _looks_like_ids(name: str) -> bool:
@@ -497,9 +462,7 @@ def _looks_like_ids(name: str) -> bool:
 
 def _frequent(counts: Any, most: int) -> list[str]:
     """Return the most frequent words; ties at the limit are all kept, or all left out."""
-    if len(counts) <= most:
-        return list(counts.index)
-    tied = counts >= counts.iloc[most - 1]
+    tied = counts >= counts.iloc[min(most, len(counts)) - 1]
     if tied.sum() > 4 * most:
         tied = counts > counts.iloc[most - 1]
     return list(counts.index[tied])

@@ -27,10 +27,11 @@ def summary(fit: Any) -> str:
     """Return what ``stoptime fit`` prints: key figures, classes, coefficients, the comparison."""
     rows = [("data", Path(fit.source).name, size(fit)), *key_figures(fit)]
     width, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
-    lines = [f"{a:{width}}  {b:{middle}}  {c}".rstrip() for a, b, c in rows]
+    lines = [f"{a:{width}}  {b:{middle}}  {c}" for a, b, c in rows]
     tables = [*class_tables(fit), coefficient_table(fit, 12), comparison_table(fit)]
     shown = (aligned([one.head, *one.rows]) for one in tables if one.rows)
-    return "\n\n".join(["\n".join(lines), *shown])
+    every = "\n\n".join(["\n".join(lines), *shown])
+    return "\n".join(map(str.rstrip, every.splitlines()))
 
 
 def size(fit: Any) -> str:
@@ -42,7 +43,9 @@ def size(fit: Any) -> str:
 def key_figures(fit: Any) -> Figures:
     """Return name, value and meaning of what a reader wants to know first."""
     model = fit.model
-    alpha = getattr(getattr(model, "regressor_", model), "alpha_", None)
+    linear = getattr(model, "regressor_", model)
+    alpha = getattr(linear, "alpha_", None)
+    full = int(np.count_nonzero(linear.eigenvalues_)) + bool(model.fit_intercept)
     nothing = "; the columns predict no better than a constant" if model.stop_ == 0 else ""
     return [
         *(_figures_of_classes(fit) if fit.classifies else _figures_of_errors(fit)),
@@ -53,7 +56,7 @@ def key_figures(fit: Any) -> Figures:
             f"{model.method_.stop_meaning}: {model.choice_.message}{nothing}",
         ),
         ("equivalent ridge", "none" if alpha is None else f"alpha {number(float(alpha))}", ""),
-        ("degrees of freedom", f"{model.degrees_of_freedom_:.1f}", _freedom(fit)),
+        ("degrees of freedom", f"{model.degrees_of_freedom_:.1f}", f"least squares has {full}"),
     ]
 
 
@@ -81,21 +84,6 @@ def _figures_of_errors(fit: Any) -> Figures:
         ("typical error", error, f"root mean squared error by {errors.how}{mae}"),
         ("variance explained", f"{100 * errors.explained:.1f} %", f"R² by {errors.how}"),
     ]
-
-
-def _freedom(fit: Any) -> str:
-    """Return the degrees of freedom of least squares, beside which those of a fit are read."""
-    linear = getattr(fit.model, "regressor_", fit.model)
-    full = int(np.count_nonzero(linear.eigenvalues_)) + bool(fit.model.fit_intercept)
-    n = int(np.count_nonzero(fit.weights))
-    told = f"least squares has {full}" + (", one for each row" if full >= n else "")
-    freedom = float(fit.model.degrees_of_freedom_)
-    # a path that oscillates can have more than least squares
-    if round(freedom, 1) > full:
-        told += "; this path overshoots it"
-    if full >= n and freedom > 0.9 * n:
-        told += "; the fit almost passes through every row, so only left-out errors count"
-    return told
 
 
 def class_tables(fit: Any) -> list[TableOf]:

@@ -118,7 +118,8 @@ def _different(series: Any) -> tuple[Any, list[str | None]]:
         # 1 and True are equal, but not as text
         series = series.map(str, na_action="ignore")
     places, values = pandas().factorize(series)
-    return places, [str(value).strip() or None for value in values]
+    # a list is much faster to walk than a column of Arrow
+    return places, [str(value).strip() or None for value in np.asarray(values, object).tolist()]
 
 
 def has_decimals(series: Any) -> bool:
@@ -162,42 +163,49 @@ def _read_different(  # noqa: PLR0911 - one for each kind of text
     texts: list[str], like: Form | None, decimal: str
 ) -> Found | None:
     """Return the form and the number of every text, or None for words and codes."""
-    if not texts or (like is None and _are_codes(texts)):
+    joined = "\n".join(texts)
+    # digits are a code where one has a leading zero, which numbers have not
+    code = re.search(r"^0\d", joined, re.MULTILINE) and not re.search(r"[^\d\n]", joined)
+    if not texts or (like is None and code):
         return None
     if like is not None and like.kind == "date":
         return _dates(texts, like.formats)
     comma = [] if like is None else [like.decimal]
     if _thousands(texts):
         comma.append(",")
-    signs = dict.fromkeys(filter(None, [*comma, decimal, ".", ","]))
+    signs = list(dict.fromkeys(filter(None, [*comma, decimal, ".", ","])))
     plain = _plain(texts)
     # a point is a decimal point, unless this table has shown that it is not
-    if plain is not None and (next(iter(signs)) == "." or not any("." in one for one in texts)):
-        if like is None and all(COMPACT_DATE.fullmatch(one) for one in texts):
+    if plain is not None and (signs[0] == "." or not any("." in one for one in texts)):
+        if like is None and all(map(COMPACT_DATE.fullmatch, texts)):
             days = _parsed(pandas().Series(texts, index=texts), "%Y%m%d")
             if len(days) == len(texts):
                 return Form("date", formats=("%Y%m%d",)), dict(zip(texts, _days(days), strict=True))
         return (Form("number"), plain) if like is None or like.unit in {"", "%"} else None
-    if {one.lower() for one in texts} <= {"true", "false"}:
+    if all(one.lower() in {"true", "false"} for one in texts):
         return Form("number"), {one: float(one.lower() == "true") for one in texts}
-    times = [TIME.fullmatch(one) for one in texts]
-    if all(times):
-        return Form("number", unit="h"), dict(zip(texts, map(_hours, times), strict=True))
+    if all(map(TIME.fullmatch, texts)):
+        return Form("number", unit="h"), {one: _hours(TIME.fullmatch(one)) for one in texts}
     dates = _dates(texts) if like is None else None
     return dates or _amounts(texts, signs, like)
 
 
-def _amounts(texts: list[str], signs: dict[str, Any], like: Form | None) -> Found | None:
+def _amounts(texts: list[str], signs: list[str], like: Form | None) -> Found | None:
     """Return amounts of one unit; a mixture of numbers and words is an error."""
-    found = {sign: _numbers(texts, sign) for sign in signs}
-    unit = found["."][1]
+    some = {sign: _numbers(texts[:1000], sign) for sign in signs}
+    unit = some["."][1]
     if like is None and re.fullmatch(CURRENCY, unit) and any("." in one for one in texts):
         # a point before three digits separates thousands of money: 1.234 € is more than 1 €
-        found = {sign: found[sign] for sign in dict.fromkeys([",", *signs])}
+        signs = [",", "."]
+    # the sign that reads most of some texts is tried first, and is right if it reads all
+    signs = sorted(signs, key=lambda one: -len(some[one][0]))
+    found = {}
+    for sign in signs:
+        values, unit = found[sign] = _numbers(texts, sign)
+        if len(values) == len(texts):
+            return Form("number", sign, unit), values
     sign = max(found, key=lambda one: len(found[one][0]))
-    values, unit = found[sign]
-    if len(values) == len(texts):
-        return Form("number", sign, unit), values
+    values = found[sign][0]
     # numbers with a few words among them, and money in several currencies, would become hundreds
     # of categories without a warning
     money = all((part := AMOUNT.fullmatch(one)) and part["currency"] for one in texts)
@@ -210,20 +218,17 @@ def _amounts(texts: list[str], signs: dict[str, Any], like: Form | None) -> Foun
     return None
 
 
-def _are_codes(texts: list[str]) -> bool:
-    """Tell whether digits are a code: numbers have no leading zero."""
-    return all(one.isdigit() for one in texts) and any(
-        len(one) > 1 and one[0] == "0" for one in texts
-    )
-
-
-def _plain(texts: list[str]) -> dict[str, float] | None:
-    """Return numbers that Python reads itself."""
+def _plain(texts: list[str], sign: str = ".") -> dict[str, float] | None:
+    """Return numbers that Python reads itself, but for the decimal sign."""
+    joined = "\n".join(texts)
+    # Python allows underscores, which are no part of a number here
+    if "_" in joined or (sign == "," and "." in joined):
+        return None
+    plain = joined.replace(sign, ".").split("\n")
     try:
-        found = {one: float(one) for one in texts}
+        return dict(zip(texts, map(float, plain), strict=True))
     except ValueError:
         return None
-    return None if any("_" in one for one in texts) else found
 
 
 def _thousands(texts: list[str]) -> bool:
@@ -241,6 +246,9 @@ def _thousands(texts: list[str]) -> bool:
 
 def _numbers(texts: list[str], sign: str) -> tuple[dict[str, float], str]:
     """Return the numbers of one unit, with this decimal sign, and the unit."""
+    plain = _plain(texts, sign)
+    if plain and np.isfinite([*plain.values()]).all():  # "nan" is a word among numbers
+        return plain, ""
     found = {one: part for one in texts if (part := AMOUNT.fullmatch(one))}
     read_as = {one: (_value(part, sign), *_unit(part)) for one, part in found.items()}
     counts = Counter(unit for _, unit, _ in read_as.values() if unit)

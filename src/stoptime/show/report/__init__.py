@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import Pipeline
 
 from stoptime.show import plots
 from stoptime.stopping.registry import get_rule
@@ -29,7 +31,6 @@ __all__ = ["page", "write"]
 # a mid-tone, which can be read on white and on black
 BLUE = "#2f86d2"
 INK, FAINT, CARD = "#010203", "#040506", "#070809"  # replaced by the colours of the page
-SCATTER_POINTS = 2000  # more would only hide each other
 
 
 def write(
@@ -65,6 +66,10 @@ def write(
                 f"A report needs X and one target y of shape (n,); got {response.shape}."
             )
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        last = model[-1] if isinstance(model, Pipeline) else model
+        if isinstance(last, TransformedTargetRegressor):
+            response = last.transformer_.transform(response[:, None])[:, 0]
+            name = f"{name}, transformed"
         fit = TableFit(model, X, response, name, weights)
         if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
             raise TypeError(
@@ -81,17 +86,19 @@ def write(
 
 def page(fit: TableFit) -> str:
     """Return the report as one HTML page, which runs no script and loads nothing."""
-    titles = {
-        "When to stop": _stopping,
-        "Classes and probabilities": _classes,
-        "Predicted and observed": _predictions,
-        "Columns and coefficients": _columns,
-        "Data and notes": _data,
-    }
-    del titles["Predicted and observed" if fit.classifies else "Classes and probabilities"]
+    middle: Any = ("Predicted and observed", _predictions)
+    if fit.classifies:
+        middle = ("Classes and probabilities", _classes)
     sections = ""
     links = ""
-    for key, (title, make) in enumerate(titles.items()):
+    for key, (title, make) in enumerate(
+        [
+            ("When to stop", _stopping),
+            middle,
+            ("Columns and coefficients", _columns),
+            ("Data and notes", _data),
+        ]
+    ):
         text, *cells = make(fit)
         body = "".join(f"<div>{cell}</div>" for cell in cells)
         sections += f'<section id="s{key}"><h2>{title}</h2><p>{escape(text)}</p>'
@@ -101,10 +108,8 @@ def page(fit: TableFit) -> str:
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in results.key_figures(fit)
     )
-    lead = (
-        f"{Path(fit.source).name}: {results.size(fit)}. {method_in_words(fit.model.method_)} was "
-        f"stopped at {number(float(fit.model.stop_))}."
-    )
+    method = method_in_words(fit.model.method_)
+    lead = f"{_size(fit)} The method {method} was stopped at {number(float(fit.model.stop_))}."
     parts = {
         "title": escape(f"{fit.target}, fitted by {fit.model.method_.name}"),
         "lead": escape(lead),
@@ -116,6 +121,10 @@ def page(fit: TableFit) -> str:
     html = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
     # one pass over the template leaves braces inside the parts alone
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
+
+
+def _size(fit: TableFit) -> str:
+    return f"{results.size(fit)}, in {Path(fit.source).name}."
 
 
 def _table(table: results.TableOf) -> str:
@@ -199,7 +208,8 @@ def _predictions(fit: TableFit) -> list[str]:
     if residuals is None:
         return ["This method has no left-out residuals: no row is predicted without."]
     width = float(np.quantile(np.abs(residuals[fit.weights > 0]), 0.9))
-    some = np.sort(np.random.default_rng(0).permutation(len(fit.y))[:SCATTER_POINTS])
+    # more points would only hide each other
+    some = np.sort(np.random.default_rng(0).permutation(len(fit.y))[:2000])
     y = np.asarray(fit.y, np.float64)[some]
     x = y - np.asarray(residuals, np.float64)[some]
     text = (
@@ -237,22 +247,6 @@ def _classes(fit: TableFit) -> list[str]:
         "by their predicted probability: points on the line are well calibrated, and large points "
         "have many cases."
     )
-    counts = np.array(found.confusion)
-    labels = [str(one)[:16] for one in found.labels]
-    places = range(len(labels))
-
-    def confusion(axes: Any) -> None:
-        colours = installed("matplotlib.colors", "").LinearSegmentedColormap
-        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
-        clear = colours.from_list("shares", [f"{BLUE}00", f"{BLUE}cc"])
-        axes.grid(visible=False)
-        axes.pcolormesh(shares, cmap=clear, vmin=0, vmax=1)
-        for i, j in np.ndindex(counts.shape if len(labels) <= 12 else (0, 0)):
-            axes.text(j + 0.5, i + 0.5, number(float(counts[i, j])), ha="center", va="center")
-        axes.set_xticks([i + 0.5 for i in places], labels, rotation=45 if len(labels) > 4 else 0)
-        axes.set_yticks([i + 0.5 for i in places], labels)
-        axes.invert_yaxis()
-        axes.set(xlabel="predicted class", ylabel="class")
 
     def calibration(axes: Any) -> None:
         chances, shares, cases = np.array(found.calibration).T
@@ -261,8 +255,8 @@ def _classes(fit: TableFit) -> list[str]:
         axes.scatter(chances, shares, s=10 + 150 * cases / cases.max(), color=BLUE, alpha=0.7)
         axes.set(xlabel="predicted probability", ylabel="share that came true")
 
-    charts = _chart("Confusion matrix", confusion), _chart("Calibration curve", calibration)
-    return [text, *charts, *map(_table, results.class_tables(fit))]
+    tables = "".join(map(_table, results.class_tables(fit)))
+    return [text, _chart("Calibration curve", calibration), tables]
 
 
 def _columns(fit: TableFit) -> list[str]:
@@ -295,7 +289,7 @@ def _columns(fit: TableFit) -> list[str]:
 
 
 def _data(fit: TableFit) -> list[str]:
-    text = f"{Path(fit.source).name}, {results.size(fit)}. The target is {fit.target}."
+    text = f"{_size(fit)} The target is {fit.target}."
     notes = fit.notes or ("No value had to be filled in, left out or converted.",)
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
     cells = [f'<ul class="notes">{listed}</ul>']
