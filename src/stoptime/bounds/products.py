@@ -13,7 +13,6 @@ from stoptime.methods.registry import get_method
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number, whole_number
 from stoptime.theory.risk import FILTER_ENTRIES, risk
-from stoptime.theory.signals import PowerSignal
 
 OVERSAMPLING = 16  # points for each half oscillation that a polynomial filter can have
 
@@ -117,7 +116,7 @@ def conjugate_gradient_risk(
     gains: ArrayLike,
     *,
     eigenvalues: ArrayLike,
-    signal: ArrayLike | PowerSignal,
+    signal: ArrayLike,
     noise: float,
     n_samples: float,
 ) -> Array:

@@ -28,8 +28,12 @@ from stoptime.spectrum.decompose import decompose
 from stoptime.support import checks
 from stoptime.support.arrays import Array
 from stoptime.support.progress import progress, progress_shown
-from stoptime.theory.risk import list_of_eigenvalues
-from stoptime.theory.signals import Target, squared_coordinates, target_weights
+from stoptime.theory.risk import (
+    Target,
+    list_of_eigenvalues,
+    squared_coordinates,
+    target_weights,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
