@@ -18,6 +18,7 @@ EXAMPLES = (
     "price_of_products",
     "random_batches",
     "safer_momentum",
+    "sharp_constant",
     "what_adam_regularises",
 )
 
