@@ -11,7 +11,7 @@ from iteration_cases import make_data
 from stoptime.bounds.plan import isotropic_eigenvalues
 from stoptime.methods.iterations import Nesterov
 from stoptime.theory.stochastic import RowSource
-from theory.batch_cases import problem
+from theory.batch_cases import estimation_risk, problem
 
 
 def over_all_batches(X, y, method, size, last, decay=0.0):
@@ -48,7 +48,7 @@ def test_moments_are_those_of_all_sequences_of_batches(n, p, size, momentum, dec
         np.testing.assert_allclose(found.covariance[k], spread, rtol=1e-9, atol=1e-12)
         assert found.train_error[k] == pytest.approx(losses.mean(), rel=1e-9)
         error = ((coef - beta) ** 2).sum(axis=1).mean()
-        assert found.estimation_risk(beta)[k] == pytest.approx(error, rel=1e-9)
+        assert estimation_risk(found, beta)[k] == pytest.approx(error, rel=1e-9)
 
 
 def test_nesterov_on_batches_is_the_mean_over_all_sequences():
@@ -58,7 +58,7 @@ def test_nesterov_on_batches_is_the_mean_over_all_sequences():
     rows = np.asfortranarray(X @ basis)
     best = basis.T @ X.T @ y / 4 / values
     left = y - rows @ best
-    source = RowSource(values, best**2, np.mean(left**2), 0.0, 4, rows, left, best)
+    source = RowSource(values, rows, left, best)
     (state,) = source.followed(method.coefficients, method.epsilon, 0.0, 1.0, np.array([5.0]))
     np.testing.assert_allclose(state.gain, method.gain(values, 5), rtol=1e-12)
     coef = over_all_batches(X, y, method, 1, 5)[-1]
@@ -85,48 +85,26 @@ def test_infinite_batches_are_the_full_gradient(n, p, momentum, decay):
     np.testing.assert_allclose(one_row.covariance, 0, atol=1e-15)
 
 
-def test_risk_is_the_mean_of_the_moments_over_the_noise():
-    """The moments are quadratic in the noise: ± pairs of its coordinates average it exactly."""
-    X, _, settings = problem(11, 9, 4)
-    beta = np.array([1.0, -2.0, 0.5, 0.0])
-    stops = [2, 9]
-    curve = st.stochastic.risk(X, beta, 0.7, stops=stops, **settings)
-    total = np.zeros(2)
-    loss = np.zeros(2)
-    spread = np.zeros(2)
-    for row in np.eye(9):
-        for sign in (-1, 1):
-            y = X @ beta + sign * np.sqrt(0.7 * 9) * row
-            one = st.stochastic.moments(X, y, stops=stops, **settings)
-            total += one.estimation_risk(beta) / 18
-            loss += one.train_error / 18
-            spread += np.trace(one.covariance, axis1=1, axis2=2) / 18
-    np.testing.assert_allclose(curve.total, total, rtol=1e-10)
-    np.testing.assert_allclose(curve.train_error, loss, rtol=1e-10)
-    np.testing.assert_allclose(curve.batches, spread, rtol=1e-10)
+def mean_over_the_noise(X, beta, noise, **settings):
+    """The mean risk and loss of the moments: as they are quadratic, ± pairs average exactly."""
+    total = 0.0
+    loss = 0.0
+    for row in np.sqrt(noise * len(X)) * np.vstack([np.eye(len(X)), -np.eye(len(X))]):
+        one = st.stochastic.moments(X, X @ beta + row, **settings)
+        total += estimation_risk(one, beta) / (2 * len(X))
+        loss += one.train_error / (2 * len(X))
+    return total, loss
 
 
 @pytest.mark.parametrize("target", ["estimation", "prediction"])
 def test_the_full_gradient_has_the_risk_of_gradient_descent(target):
-    X, _, _ = problem(5, 25, 6)
-    beta = np.arange(6.0)
-    values, vectors = np.linalg.eigh(X.T @ X / 25)
-    known = {"eigenvalues": values, "signal": vectors.T @ beta, "noise": 2.0, "n_samples": 25}
+    s = np.append(np.zeros(2), np.geomspace(0.1, 3, 8))
+    known = {"signal": np.linspace(-2, 1, 10), "noise": 2.0, "n_samples": 25, "target": target}
     stops = [0, 1, 30]
-    right = st.risk(st.GradientDescent(0.02), stops, **known, target=target)
-    curve = st.stochastic.risk(X, beta, 2.0, 0.02, 4, stops, target=target)
-    np.testing.assert_allclose(curve.bias, right.bias, rtol=1e-10)
-    np.testing.assert_allclose(curve.variance, right.variance, rtol=1e-10)
-    from_spectrum = st.stochastic.limit(
-        values, stops, signal=vectors.T @ beta, noise=2.0, n_samples=25, step=0.02, batch_size=4,
-        target=target,
-    )  # fmt: skip
-    np.testing.assert_allclose(from_spectrum.full_gradient, right.total, rtol=1e-10)
-    # wide data keep the part of the signal that is never learned
-    wide, _, _ = problem(2, 5, 12)
-    start = st.stochastic.risk(wide, np.ones(12), 0.0, 0.01, 2, [0], target=target).total[0]
-    power = 12 if target == "estimation" else np.mean(wide.sum(axis=1) ** 2)
-    assert start == pytest.approx(power, rel=1e-10)
+    right = st.risk(st.GradientDescent(0.02), stops, eigenvalues=s, **known)
+    found = st.stochastic.limit(s, stops, **known, step=0.02, batch_size=4)
+    np.testing.assert_allclose(found.bias, right.bias, rtol=1e-10)
+    np.testing.assert_allclose(found.variance, right.variance, rtol=1e-10)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
@@ -172,12 +150,12 @@ def test_the_limit_is_close_for_many_features():
     X = rng.standard_normal((n, p)) * np.geomspace(0.3, 1, p)
     beta = rng.standard_normal(p) / np.sqrt(p)
     values, vectors = np.linalg.eigh(X.T @ X / n)
-    step = 0.5 * st.stochastic.largest_step(X, 20, momentum)
-    stops = [3, 10, 30]
-    exact = st.stochastic.risk(X, beta, 1.0, step, 20, stops, momentum)
-    known = {"signal": vectors.T @ beta, "noise": 1.0, "n_samples": n, "momentum": momentum}
-    found = st.stochastic.limit(values, stops, **known, step=step, batch_size=20)
-    np.testing.assert_allclose(found.total, exact.total, rtol=0.01)
+    settings = {"step": 0.3 * st.stochastic.largest_step(X, 20, momentum), "batch_size": 20}
+    settings |= {"stops": [3, 10, 30], "momentum": momentum}
+    exact = st.stochastic.moments(X, X @ beta, **settings)
+    known = {"signal": vectors.T @ beta, "noise": 0.0, "n_samples": n}
+    found = st.stochastic.limit(values, **known, **settings)
+    np.testing.assert_allclose(found.total, estimation_risk(exact, beta), rtol=0.01)
     np.testing.assert_allclose(found.train_error, exact.train_error, rtol=0.01)
 
 
@@ -186,11 +164,12 @@ def test_the_limit_is_exact_where_all_rows_are_alike():
     p = 4
     X = np.sqrt(p) * np.vstack([np.eye(p), -np.eye(p)])
     beta = np.ones(p)
-    stops = [1, 5, 20]
-    exact = st.stochastic.risk(X, beta, 0.5, 0.1, 2, stops, 0.3)
-    known = {"signal": beta, "noise": 0.5, "n_samples": 2 * p, "momentum": 0.3}
-    found = st.stochastic.limit(np.ones(p), stops, **known, step=0.1, batch_size=2)
-    np.testing.assert_allclose(found.total, exact.total, rtol=1e-12)
+    settings = {"stops": [1, 5, 20], "step": 0.1, "batch_size": 2, "momentum": 0.3}
+    total, loss = mean_over_the_noise(X, beta, 0.5, **settings)
+    known = {"signal": beta, "noise": 0.5, "n_samples": 2 * p}
+    found = st.stochastic.limit(np.ones(p), **known, **settings)
+    np.testing.assert_allclose(found.total, total, rtol=1e-12)
+    np.testing.assert_allclose(found.train_error, loss, rtol=1e-12)
 
 
 def test_the_limit_solves_the_volterra_equation():
@@ -286,13 +265,8 @@ def test_bad_numbers_are_refused(change, message):
 
 
 def test_what_is_refused_beside_moments():
-    X, y, _ = problem(0, 10, 3)
     known = {"signal": 1, "noise": 1, "n_samples": 9, "step": 0.1, "batch_size": 2}
-    found = st.stochastic.moments(X, y, 0.1, 4, [9])
     cases = [
-        (lambda: st.stochastic.risk(X, [1, 2], 1.0, 0.1, 4, [1]), "coef must have 3 numbers"),
-        (lambda: found.estimation_risk([1, np.nan, 2]), "Input coef contains NaN"),
-        (lambda: found.prediction_risk([1, 1, 2], np.eye(2)), "covariance must have shape"),
         (lambda: st.stochastic.limit([[1, 2]], [1], **known), "eigenvalues must be a list"),
         (lambda: st.stochastic.limit(np.ones(10), [1], **known), "as many positive eigenvalues"),
         (lambda: st.stochastic.limit([1], [1], **known | {"signal": [1, 2]}), "one coordinate per"),

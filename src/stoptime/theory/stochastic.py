@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,23 +38,20 @@ from stoptime.theory.risk import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments", "risk"]
-
-Moves = Callable[[int], Coefficients]
+__all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Mean, of shape (n_stops, n_features), and covariance of random iterates at many stops.
 
-    ``train_error`` is E‖y - Xβ‖²/n at every stop and ``gram`` is XᵀX/n. The covariance is stored as
-    ``spread`` in a ``basis`` of the row space.
+    ``train_error`` is E‖y - Xβ‖²/n at every stop. The covariance is stored as ``spread`` in a
+    ``basis`` of the row space.
     """
 
     stops: Array
     mean: Array
     train_error: Array
-    gram: Array
     basis: Array
     spread: Array
 
@@ -63,22 +60,8 @@ class Moments:
         """Covariance of the coefficients, an array of shape (n_stops, n_features, n_features)."""
         return np.asarray(self.basis @ self.spread @ self.basis.T)
 
-    def estimation_risk(self, coef: ArrayLike) -> Array:
-        """Return E‖β - β₀‖² at every stop, for coefficients β₀, given the data."""
-        return self.prediction_risk(coef, np.eye(len(self.gram)))
-
-    def prediction_risk(self, coef: ArrayLike, covariance: ArrayLike | None = None) -> Array:
-        """Return E(β - β₀)ᵀΣ(β - β₀) at every stop; Σ is XᵀX/n unless given."""
-        weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
-        if weight.shape != self.gram.shape:
-            raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
-        distance = self.mean - _one_per_column(coef, len(self.gram))
-        bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
-        inner = self.basis.T @ weight @ self.basis
-        return np.asarray(bias + np.einsum("tij,ji->t", self.spread, inner))
-
     def __repr__(self) -> str:
-        return f"Moments({len(self.stops)} stops, {len(self.gram)} features)"
+        return f"Moments({len(self.stops)} stops, {len(self.basis)} features)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,52 +150,17 @@ def moments(
     >>> found.train_error.round(3)
     array([1.551, 0.891])
     """
-    rows, response = check_X_y(X, y, dtype=np.float64)
-    source, basis = _row_source(rows, response)
+    source, basis = _row_source(*check_X_y(X, y, dtype=np.float64))
     found, run = _run(source, step, batch_size, stops, momentum, weight_decay)
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), basis.shape[1], basis.shape[1]))
     losses = np.empty(len(found))
-    s = source.eigenvalues
     with progress_shown(verbose):
         for place, state in enumerate(run):
-            mean[place] = basis @ (state.gain * s * source.coef)
+            mean[place] = basis @ (state.gain * source.eigenvalues * source.coef)
             spread[place] = state.covariance
             losses[place] = source.loss(state)
-    return Moments(found, mean, losses, (basis * s) @ basis.T, basis, spread)
-
-
-def risk(
-    X: ArrayLike,
-    coef: ArrayLike,
-    noise: float,
-    step: float,
-    batch_size: float,
-    stops: ArrayLike,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    target: Target = "estimation",
-) -> BatchRisk:
-    r"""Return the exact risk :math:`E\|\beta_k - \beta_0\|^2` for these rows.
-
-    The mean is over noise and batches. The response is y = Xβ₀ + ε, with coefficients ``coef`` and
-    independent errors of variance ``noise``. The other parameters are those of :func:`moments` and
-    :func:`stoptime.risk`.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).standard_normal((50, 3))
-    >>> curve = risk(X, [1, 2, 0], 1.0, 0.1, 5, [10, 100])
-    >>> curve.cost.round(2)
-    array([1.07, 1.42])
-    """
-    rows = check_array(X, dtype=np.float64)
-    beta = _one_per_column(coef, rows.shape[1])
-    source, basis = _row_source(rows, rows @ beta, float(checks.nonnegative("noise", noise)))
-    run = _run(source, step, batch_size, stops, momentum, weight_decay)
-    # nothing is learned of coefficients outside the row space
-    signal = basis.T @ beta
-    return _assembled(source, *run, target, max(float(beta @ beta - signal @ signal), 0.0))
+    return Moments(found, mean, losses, basis, spread)
 
 
 def limit(
@@ -235,7 +183,7 @@ def limit(
     Here D is the variance that batches add in every direction, and δ the distance from least
     squares: every row is taken to have the average of xᵀVx. Summed over the steps, this is the
     Volterra equation for the loss ψ of Paquette, Lee, Pedregosa, Paquette (2021), SGD in the large,
-    in discrete time. A step costs O(p). :func:`risk` is exact for given rows.
+    in discrete time. A step costs O(p). :func:`moments` is exact for given data.
 
     The ``signal`` is a list of coordinates vᵢᵀβ₀, or the number r² = E‖β₀‖², spread evenly. The
     other parameters are those of :func:`moments` and :func:`stoptime.risk`.
@@ -254,8 +202,15 @@ def limit(
             f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
             "are given: raise n_samples."
         )
-    source = SpectrumSource(s, squared_coordinates(signal, s), 0.0, level, rows)
-    return _assembled(source, *_run(source, step, batch_size, stops, momentum), target)
+    source = SpectrumSource(s, squared_coordinates(signal, s), level, rows)
+    found, run = _run(source, step, batch_size, stops, momentum)
+    weight = target_weights(target, s)
+    parts = np.empty((4, len(found)))
+    for column, state in zip(parts.T, run, strict=True):
+        bias = weight * source.signal @ (1 - s * state.gain) ** 2
+        variance = level / rows * (weight * s) @ state.gain**2
+        column[:] = bias, variance, weight @ state.covariance, source.loss(state)
+    return BatchRisk(found, *parts)
 
 
 def largest_step(
@@ -285,65 +240,55 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source(ABC):
-    r"""Where the randomness comes from: the rows in the eigenbasis, or their spectrum alone.
+    r"""Where the randomness comes from, in the eigenbasis of H = XᵀX/n.
 
-    With the residuals e of the mean and the covariance V of the iterates, a gradient of b rows has
-    the covariance :math:`N = \frac1b[\frac1n\sum_i (x_i^TVx_i + e_i^2) x_ix_i^T - HVH - hh^T]`,
-    H = XᵀX/n and h = -Xᵀe/n. In the eigenbasis of H a step multiplies each entry of V by a number,
-    and adds ε²N. ``signal`` are the squared coordinates of the coefficients that fit the response,
-    ``outside`` the mean square of what they leave; ``noise`` is averaged over.
+    With the residuals e of the mean and the covariance V of the iterates, the gradient of a random
+    row has the covariance :math:`N = \frac1n\sum_i (x_i^TVx_i + e_i^2) x_ix_i^T - HVH - hh^T`,
+    h = -Xᵀe/n. A step multiplies each entry of V by a number, and adds ε²N/b.
     """
 
     eigenvalues: Array
-    signal: Array
-    outside: float
-    noise: float
-    n_samples: float
-    whole: ClassVar[bool]
-    """Whether covariances are matrices, or their diagonals alone."""
 
     @abstractmethod
     def gradient_noise(self, state: State) -> Array:
-        """Return bN, the covariance of the gradient of one random row at this state."""
+        """Return N at this state."""
 
     @abstractmethod
     def growth(self, response: Array) -> float:
         """Return the factor by which noise grows in a loop with this response of V to N."""
 
+    @abstractmethod
     def loss(self, state: State) -> float:
         """Return the expected training error, E‖y - Xβ‖²/n."""
-        s = self.eigenvalues
-        left = (1 - s * state.gain) ** 2
-        # directions with s = 0 have a part of one left, and no part in the fit
-        unfitted = 1 - (len(s) - left.sum()) / self.n_samples
-        fixed = s * self.signal @ left + self.outside + self.noise * unfitted
-        return float(fixed + s @ self.variances(state.covariance))
 
-    def variances(self, covariance: Array) -> Array:
-        """Return the variances of all directions."""
-        return np.diagonal(covariance) if self.whole else covariance
-
-    def _scaled(self, factors: Array) -> tuple[Array, Array]:
+    @abstractmethod
+    def factors(self, rates: Array) -> tuple[Array, Array]:
         """Return factors of the rows and of the columns of a covariance."""
-        return (factors[:, None], factors[None, :]) if self.whole else (factors, factors)
 
     def followed(
-        self, moves: Moves, step: float, decay: float, batch_size: float, stops: Array
+        self,
+        coefficients: Callable[[int], Coefficients],
+        step: float,
+        decay: float,
+        batch_size: float,
+        stops: Array,
     ) -> Iterator[State]:
-        """Yield the states at the stops, in ascending order; ``moves`` defines the iteration."""
+        """Yield the states at the stops, in ascending order, of the iteration so defined."""
         wanted = set(checks.iteration_numbers(stops).tolist())
-        run = self._steps(moves, self.eigenvalues + decay, step, batch_size)
-        for k, state in zip(
-            progress(range(max(wanted, default=0) + 1), "steps"), run, strict=False
-        ):
+        run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
+        numbers = progress(range(max(wanted, default=0) + 1), "steps")
+        for k, state in zip(numbers, run, strict=False):
             if k in wanted:
                 yield state
 
     def _steps(
-        self, coefficients: Moves, rates: Array, step: float, batch_size: float
+        self,
+        coefficients: Callable[[int], Coefficients],
+        rates: Array,
+        step: float,
+        batch_size: float,
     ) -> Iterator[State]:
-        """Yield the states of the iteration with these coefficients, from the first on."""
-        rows, columns = self._scaled(rates)
+        rows, columns = self.factors(rates)
         # covariances must stay symmetric to the last digit, because a difference from the transpose
         # would grow: hence one product for both factors, and sums with the transpose in brackets
         both = rows * columns
@@ -379,7 +324,7 @@ class Source(ABC):
         """Return the factor from the noise of a batch to the noise it causes; stable below 1."""
         # The noise N of every step adds up to the covariance, with x = ε(s + w) and momentum μ,
         # ε²(1 - μ²)N / {(1 - μ)²[(1 + μ)(xᵢ + xⱼ) - xᵢxⱼ] + μ(xᵢ - xⱼ)²}, which makes new noise.
-        x, y = self._scaled(step * (self.eigenvalues + decay))
+        x, y = self.factors(step * (self.eigenvalues + decay))
         damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
         total = damping + momentum * (x - y) ** 2
         # directions in which nothing is learned have neither noise nor a response
@@ -428,22 +373,27 @@ class RowSource(Source):
     rows: Array
     residuals: Array
     coef: Array
-    whole: ClassVar[bool] = True
+
+    def factors(self, rates: Array) -> tuple[Array, Array]:
+        """Return a column and a row: covariances are matrices."""
+        return rates[:, None], rates[None, :]
+
+    def _mean_residuals(self, state: State) -> Array:
+        left = (1 - self.eigenvalues * state.gain) * self.coef
+        return np.asarray(self.residuals + self.rows @ left)
 
     def gradient_noise(self, state: State) -> Array:
-        """Return the covariance of the gradient of one random row, averaged over all rows."""
+        """Return the covariance of the gradient of one random row."""
         s = self.eigenvalues
-        left = 1 - s * state.gain
-        level = np.diag(self.noise / (self.n_samples * s))
-        # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
-        # product with the columns; noise is averaged over, and its constant part is added below
-        spread = np.multiply.outer(self.coef, self.coef) + level
-        second = state.covariance + np.multiply.outer(left, left) * spread - level
-        crossed = 2 * self.rows @ (left * self.coef)
-        total = self._weighted(second, self.residuals * (self.residuals + crossed))
-        total -= np.multiply.outer(s, s) * second
-        total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
-        return total
+        total = self._weighted(state.covariance, self._mean_residuals(state) ** 2)
+        total -= np.multiply.outer(s, s) * state.covariance
+        full = s * (1 - s * state.gain) * self.coef
+        return np.asarray(total - np.multiply.outer(full, full))
+
+    def loss(self, state: State) -> float:
+        """Return the mean square of the residuals of the mean, and the variance of the fit."""
+        spread = self.eigenvalues @ np.diagonal(state.covariance)
+        return float(np.mean(self._mean_residuals(state) ** 2) + spread)
 
     def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
         """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
@@ -476,9 +426,26 @@ class RowSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class SpectrumSource(Source):
-    """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows."""
+    """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows.
 
-    whole: ClassVar[bool] = False
+    ``signal`` are the squared coordinates of the coefficients; the noise is averaged over.
+    """
+
+    signal: Array
+    noise: float
+    n_samples: float
+
+    def factors(self, rates: Array) -> tuple[Array, Array]:
+        """Return the rates twice: of covariances only the diagonal is known."""
+        return rates, rates
+
+    def loss(self, state: State) -> float:
+        """Return the expected training error, averaged over the noise."""
+        s = self.eigenvalues
+        left = (1 - s * state.gain) ** 2
+        # directions with s = 0 have a part of one left, and no part in the fit
+        unfitted = 1 - (len(s) - left.sum()) / self.n_samples
+        return float(s * self.signal @ left + self.noise * unfitted + s @ state.covariance)
 
     def gradient_noise(self, state: State) -> Array:
         """Return the variance of the gradient of one random row in every direction."""
@@ -494,17 +461,14 @@ class SpectrumSource(Source):
         return float(np.sum(answer / (1 + answer)))
 
 
-def _row_source(rows: Array, response: Array, noise: float = 0.0) -> tuple[RowSource, Array]:
+def _row_source(rows: Array, response: Array) -> tuple[RowSource, Array]:
     """Return the rows as a source, and the basis of their row space."""
     spectrum = decompose(rows, response, fit_intercept=False)
     basis = np.asarray(spectrum.vectors, dtype=np.float64)
     s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
     coef = np.asarray(spectrum.response, dtype=np.float64) / s
     rotated = rows @ basis
-    residuals = response - rotated @ coef
-    outside = float(np.mean(residuals**2))
-    source = RowSource(s, coef**2, outside, noise, len(rows), rotated, residuals, coef)
-    return source, basis
+    return RowSource(s, rotated, response - rotated @ coef, coef), basis
 
 
 def _checked(batch_size: float, momentum: float, decay: float) -> tuple[float, float, float]:
@@ -533,28 +497,5 @@ def _run(
             f"A stop after {found[-1]:g} steps is beyond the limit of {MOST_ITERATIONS}: random "
             "batches have no last iterate. Give an earlier stop."
         )
-    moves = (HeavyBall(step, momentum) if momentum else GradientDescent(step)).coefficients
-    return found, source.followed(moves, step, decay, size, found)
-
-
-def _assembled(
-    source: Source, stops: Array, states: Iterator[State], target: Target, unseen: float = 0.0
-) -> BatchRisk:
-    """Return bias, variance and the variance of batches at the stops."""
-    s = source.eigenvalues
-    weight = target_weights(target, s)
-    parts = np.empty((4, len(stops)))
-    for column, state in zip(parts.T, states, strict=True):
-        bias = weight * source.signal @ (1 - s * state.gain) ** 2
-        bias += unseen if target == "estimation" else 0.0
-        variance = source.noise / source.n_samples * (weight * s) @ state.gain**2
-        spread = weight @ source.variances(state.covariance)
-        column[:] = bias, variance, spread, source.loss(state)
-    return BatchRisk(stops, *parts)
-
-
-def _one_per_column(coef: ArrayLike, n_columns: int) -> Array:
-    found: Array = check_array(coef, ensure_2d=False, dtype=np.float64, input_name="coef")
-    if found.shape != (n_columns,):
-        raise ValueError(f"coef must have {n_columns} numbers, one for each column.")
-    return found
+    method = HeavyBall(step, momentum) if momentum else GradientDescent(step)
+    return found, source.followed(method.coefficients, step, decay, size, found)
