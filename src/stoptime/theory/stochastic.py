@@ -14,13 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.utils import check_array, check_X_y
+from sklearn.utils import check_X_y
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall
 from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients
@@ -38,7 +36,7 @@ from stoptime.theory.risk import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments"]
+__all__ = ["BatchRisk", "Moments", "limit", "moments"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +132,7 @@ def moments(
     X, y : array-like of shape (n, p) and (n,)
         The data, as they are: nothing is centred.
     step, batch_size : float, and int or inf
-        Step ε, refused where the iterates diverge, and rows of a batch; ``inf`` is all rows.
+        Step ε, and rows of a batch; ``inf`` is all rows.
     stops : array-like of shape (n_stops,)
         Numbers of steps. The covariance at every stop has p² numbers.
     momentum, weight_decay : float
@@ -155,11 +153,12 @@ def moments(
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), basis.shape[1], basis.shape[1]))
     losses = np.empty(len(found))
-    with progress_shown(verbose):
+    with progress_shown(verbose), np.errstate(over="ignore", invalid="ignore"):
         for place, state in enumerate(run):
             mean[place] = basis @ (state.gain * source.eigenvalues * source.coef)
             spread[place] = state.covariance
             losses[place] = source.loss(state)
+    _check_finite(losses, step, batch_size)
     return Moments(found, mean, losses, basis, spread)
 
 
@@ -206,29 +205,13 @@ def limit(
     found, run = _run(source, step, batch_size, stops, momentum)
     weight = target_weights(target, s)
     parts = np.empty((4, len(found)))
-    for column, state in zip(parts.T, run, strict=True):
-        bias = weight * source.signal @ (1 - s * state.gain) ** 2
-        variance = level / rows * (weight * s) @ state.gain**2
-        column[:] = bias, variance, weight @ state.covariance, source.loss(state)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column, state in zip(parts.T, run, strict=True):
+            bias = weight * source.signal @ (1 - s * state.gain) ** 2
+            variance = level / rows * (weight * s) @ state.gain**2
+            column[:] = bias, variance, weight @ state.covariance, source.loss(state)
+    _check_finite(parts, step, batch_size)
     return BatchRisk(found, *parts)
-
-
-def largest_step(
-    X: ArrayLike, batch_size: float, momentum: float = 0.0, weight_decay: float = 0.0
-) -> float:
-    """Return the step from which on the mean square of the iterates grows without bound.
-
-    The parameters are those of :func:`moments`.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).standard_normal((50, 3))
-    >>> round(largest_step(X, 5), 3), round(largest_step(X, np.inf), 3)
-    (1.158, 1.541)
-    """
-    rows = check_array(X, dtype=np.float64)
-    source, _ = _row_source(rows, np.zeros(len(rows)))
-    return source.largest_step(*_checked(batch_size, momentum, weight_decay))
 
 
 class State(NamedTuple):
@@ -252,10 +235,6 @@ class Source(ABC):
     @abstractmethod
     def gradient_noise(self, state: State) -> Array:
         """Return N at this state."""
-
-    @abstractmethod
-    def growth(self, response: Array) -> float:
-        """Return the factor by which noise grows in a loop with this response of V to N."""
 
     @abstractmethod
     def loss(self, state: State) -> float:
@@ -320,51 +299,6 @@ class Source(ABC):
             speed = momentum * speed - size * (rates * ahead - 1)
             gain = gain + speed
 
-    def loop_growth(self, step: float, batch_size: float, momentum: float, decay: float) -> float:
-        """Return the factor from the noise of a batch to the noise it causes; stable below 1."""
-        # The noise N of every step adds up to the covariance, with x = ε(s + w) and momentum μ,
-        # ε²(1 - μ²)N / {(1 - μ)²[(1 + μ)(xᵢ + xⱼ) - xᵢxⱼ] + μ(xᵢ - xⱼ)²}, which makes new noise.
-        x, y = self.factors(step * (self.eigenvalues + decay))
-        damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
-        total = damping + momentum * (x - y) ** 2
-        # directions in which nothing is learned have neither noise nor a response
-        noise = step**2 * (1 - momentum**2)
-        response = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
-        return self.growth(response / batch_size)
-
-    def largest_step(self, batch_size: float, momentum: float, decay: float) -> float:
-        """Return the step from which on the mean square of the iterates grows without bound."""
-        largest = float(np.max(self.eigenvalues, initial=0)) + decay
-        if largest == 0:
-            return np.inf
-        end = 2 * (1 + momentum) / largest
-        if np.isinf(batch_size):
-            return end
-
-        def excess(log_step: float) -> float:
-            # the growth has a pole at the end of the bracket, and its logarithm rises slowly
-            growth = self.loop_growth(end * np.exp(log_step), batch_size, momentum, decay)
-            return float(np.log(max(growth, 1e-300)))
-
-        lowest, highest = -60.0, -1e-9
-        if excess(highest) <= 0:
-            return end
-        return end * float(np.exp(brentq(excess, lowest, highest, xtol=1e-6)))
-
-    def check_stable(self, step: float, batch_size: float, momentum: float, decay: float) -> None:
-        """Raise a ValueError with the largest stable step if the iterates diverge."""
-        end = self.largest_step(np.inf, momentum, decay)
-        stable = step < end
-        if stable and np.isfinite(batch_size):
-            stable = self.loop_growth(step, batch_size, momentum, decay) < 1
-        if not stable:
-            limit = self.largest_step(batch_size, momentum, decay)
-            raise ValueError(
-                f"A step of {step:g} diverges with batches of {batch_size:g} rows: the step must "
-                f"be below {limit:.4g} for this batch size (below {end:.4g} for the full gradient)."
-                " Take a smaller step, or larger batches."
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class RowSource(Source):
@@ -385,43 +319,18 @@ class RowSource(Source):
     def gradient_noise(self, state: State) -> Array:
         """Return the covariance of the gradient of one random row."""
         s = self.eigenvalues
-        total = self._weighted(state.covariance, self._mean_residuals(state) ** 2)
-        total -= np.multiply.outer(s, s) * state.covariance
+        squares = np.einsum("ij,ij->i", self.rows @ state.covariance, self.rows)
+        squares += self._mean_residuals(state) ** 2
+        total = self.rows.T @ (squares[:, None] * self.rows) / len(self.rows)
         full = s * (1 - s * state.gain) * self.coef
-        return np.asarray(total - np.multiply.outer(full, full))
+        total -= np.multiply.outer(s, s) * state.covariance + np.multiply.outer(full, full)
+        # products of a matrix with another one are symmetric up to rounding only
+        return np.asarray((total + total.T) / 2)
 
     def loss(self, state: State) -> float:
         """Return the mean square of the residuals of the mean, and the variance of the fit."""
         spread = self.eigenvalues @ np.diagonal(state.covariance)
         return float(np.mean(self._mean_residuals(state) ** 2) + spread)
-
-    def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
-        """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
-        numbers = np.einsum("ij,ij->i", self.rows @ matrix, self.rows) + more
-        total = self.rows.T @ (numbers[:, None] * self.rows) / len(self.rows)
-        # products of a matrix with another one are symmetric up to rounding only
-        return np.asarray((total + total.T) / 2)
-
-    def growth(self, response: Array) -> float:
-        """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""
-        if not len(response):
-            return 0.0
-        root = np.sqrt(response)
-        s = self.eigenvalues
-
-        def loop(flat: Array) -> Array:
-            covariance = root * flat.reshape(root.shape)
-            covariance = (covariance + covariance.T) / 2
-            total = self._weighted(covariance) - covariance * np.multiply.outer(s, s)
-            return np.asarray((root * total).ravel())
-
-        if len(s) == 1:
-            return float(loop(np.ones(1))[0])
-        operator: Any = LinearOperator((root.size, root.size), loop, dtype=np.float64)
-        # a fixed start makes the result the same every time
-        start = np.diag(np.sqrt(np.diagonal(response)) * s).ravel()
-        found = eigsh(operator, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)
-        return float(found[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,11 +364,6 @@ class SpectrumSource(Source):
         mean_square += self.noise * s * left / self.n_samples
         return np.asarray(s * self.loss(state) - mean_square)
 
-    def growth(self, response: Array) -> float:
-        """Return the factor of the loss after one loop."""
-        answer = response * self.eigenvalues**2
-        return float(np.sum(answer / (1 + answer)))
-
 
 def _row_source(rows: Array, response: Array) -> tuple[RowSource, Array]:
     """Return the rows as a source, and the basis of their row space."""
@@ -469,14 +373,6 @@ def _row_source(rows: Array, response: Array) -> tuple[RowSource, Array]:
     coef = np.asarray(spectrum.response, dtype=np.float64) / s
     rotated = rows @ basis
     return RowSource(s, rotated, response - rotated @ coef, coef), basis
-
-
-def _checked(batch_size: float, momentum: float, decay: float) -> tuple[float, float, float]:
-    """Return batch size, momentum and weight decay; refuse those that define no iterate."""
-    whole = batch_size != np.inf
-    size = checks.whole_number("batch_size", batch_size, least=1) if whole else np.inf
-    momentum = checks.fraction_below_one("momentum", momentum)
-    return float(size), momentum, float(checks.nonnegative("weight_decay", decay))
 
 
 def _run(
@@ -489,8 +385,10 @@ def _run(
 ) -> tuple[Array, Iterator[State]]:
     """Return distinct stops and the states there, after checking every number."""
     step = checks.positive_number("step", step)
-    size, momentum, decay = _checked(batch_size, momentum, decay)
-    source.check_stable(step, size, momentum, decay)
+    if batch_size != np.inf:
+        batch_size = checks.whole_number("batch_size", batch_size, least=1)
+    momentum = checks.fraction_below_one("momentum", momentum)
+    decay = float(checks.nonnegative("weight_decay", decay))
     found = np.unique(checks.list_of_stops(stops))
     if found.max(initial=0) > MOST_ITERATIONS:
         raise ValueError(
@@ -498,4 +396,12 @@ def _run(
             "batches have no last iterate. Give an earlier stop."
         )
     method = HeavyBall(step, momentum) if momentum else GradientDescent(step)
-    return found, source.followed(method.coefficients, step, decay, size, found)
+    return found, source.followed(method.coefficients, step, decay, batch_size, found)
+
+
+def _check_finite(losses: Array, step: float, batch_size: float) -> None:
+    if not np.isfinite(losses).all():
+        raise ValueError(
+            f"A step of {step:g} diverges with batches of {batch_size:g} rows: take a smaller "
+            "step, or larger batches."
+        )
