@@ -7,7 +7,7 @@ import pytest
 
 from bounds.formulas import risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, certificates, iterates, iterations
+from stoptime.bounds import balls, certificates, iterations
 from stoptime.bounds.minimax import Strategy
 from stoptime.methods.iterations import (
     SGD,
@@ -103,7 +103,7 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
             steps = [method.update(j) for j in range(1, k + 1)]
             rho = balls.exact(step * penalty).sqrt()
             reach = (step * low, step * high)
-            attained, cap = iterates.loop_excess(steps, rho, reach, 1e-5)
+            attained, cap = iterations.loop_excess(steps, rho, reach, 1e-5)
         assert worst <= cap * (1 + 1e-12)
         assert attained <= worst * (1 + 1e-5) + 1e-9
         assert cap - attained <= 3e-5 * max(1, cap)
@@ -189,11 +189,14 @@ def test_a_false_claim_about_all_stops_is_refused():
     with balls.working_precision():
         game = iterations.step_game(Nesterov(0.05))
         angles, heights = iterations._peaks(game)
-        iterations.prove_floor_by_angles(game, 0.998 * heights.min(), angles)
+        spectra = list(map(Strategy.single, angles.tolist()))
+        least = heights.min()
+        iterations.prove_floor(game, 0.998 * least, spectra)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
-            iterations.prove_floor_by_angles(game, 1.002 * heights.min(), angles)
-        with pytest.raises(bounds.WorkLimitError, match="late stop"):
-            iterations.prove_floor_by_angles(game, 0.998 * heights.min(), angles[:6])
+            iterations.prove_floor(game, 1.002 * least, spectra)
+        late = game.late_witness(least)
+        assert game.late_stops_are_worse(late, 0.998 * least, len(angles))
+        assert not game.late_stops_are_worse(late, 0.998 * least, 6)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -234,7 +237,7 @@ def test_loops_of_any_kind_are_proven(options):
 
 def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
     unproven = plan(1e-4, step=0.5, momentum=0.9)
-    assert unproven.iterations > iterates.LONGEST_LOOP
+    assert unproven.iterations > iterations.LONGEST_LOOP
     assert not unproven.run.proven
     assert unproven.descent.proven
     assert str(unproven).endswith("not proven for nesterov (lr 0.5, momentum 0.9)")
