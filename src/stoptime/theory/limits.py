@@ -17,13 +17,13 @@ from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.registry import get_method
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
-from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Panels, Population, panels_for
+from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, Population, panels_for
 from stoptime.theory.risk import RiskCurve, RiskModel, Target, curve_of, target_weights
 
 Covariance = tuple[ArrayLike, ArrayLike]
 
 SMOOTH_PANEL = 1e-9  # last Legendre coefficient of a density on a panel, relative to the largest
-LATEST_LIMIT_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
+LATEST_PHASE = 3e4  # t√x of the largest eigenvalue; later stops would need too many nodes
 IDENTITY = (1.0, 1.0)
 
 
@@ -103,7 +103,8 @@ def limiting_risk(
     """
     population = population_of(covariance, aspect)
     t = list_of_stops(stops)
-    model, check = _models(method, population, t, signal, noise, target)
+    tuned = _tuned(method, population)
+    model, check = _models(tuned, population, t, signal, noise, target)
     curve = curve_of(model, t)
     # With as many directions as rows, eigenvalues come so close to zero that the mean of 1/s is
     # infinite, and with it the variance of least squares; nodes would give a large number.
@@ -143,7 +144,7 @@ def _energies(signal: ArrayLike, population: Population) -> Array:
     return np.broadcast_to(r2, population.shares.shape)
 
 
-def _tuned_to_limit(method: str | Method, population: Population) -> Filter:
+def _tuned(method: str | Method, population: Population) -> Filter:
     """Return the method tuned to the edges of the limiting spectrum."""
     found = as_filter(get_method(method))
     if isinstance(found, SpectralCutoff):
@@ -154,31 +155,8 @@ def _tuned_to_limit(method: str | Method, population: Population) -> Filter:
     return found.tuned_to([0.0 if population.has_null else lowest, highest])
 
 
-def _oscillation(tuned: Filter) -> float:
-    """Return the change of phase of g² with t√s, zero where g does not oscillate."""
-    # the filters of first order are smooth on the scale of s itself, which panels resolve
-    smooth = tuned.time_power == 1 or not (tuned.oscillates or tuned.whole_stops)
-    return 0.0 if smooth else 2 * tuned.pace
-
-
-def _tuned_panels(
-    method: str | Method, population: Population, stops: Array, weights: Array, rough: float
-) -> tuple[Filter, Panels]:
-    """Return the tuned method, and panels that resolve its filters up to the last finite stop."""
-    tuned = _tuned_to_limit(method, population)
-    # oscillations that a damping has extinguished need no nodes
-    visible = tuned.visible_until(EPS)[1] if tuned.oscillates else np.inf
-    last = min(float(np.max(stops, initial=0, where=np.isfinite(stops))), visible)
-    phase = _oscillation(tuned) * last * np.sqrt(population.support[1])
-    if phase > LATEST_LIMIT_PHASE:
-        latest = last * LATEST_LIMIT_PHASE / phase
-        raise ValueError(f"stops must be at most {latest:.3g}, or inf for the limit; got {last:g}.")
-    in_units = _oscillation(tuned) * last * np.sqrt(population.unit)
-    return tuned, panels_for(population, in_units, weights, rough)
-
-
 def _models(
-    method: str | Method,
+    tuned: Filter,
     population: Population,
     stops: Array,
     signal: ArrayLike,
@@ -193,9 +171,19 @@ def _models(
     # one eigenvalue is enough where Σ or the signal is the same in all directions
     alike = target == "estimation" or np.ptp(r2) == 0 or np.ptp(tau) == 0
     weights = np.stack([r2 * error if alike else r2, error])
+    # filters of first order are smooth on the scale of s itself, which panels resolve
+    smooth = tuned.time_power == 1 or not (tuned.oscillates or tuned.whole_stops)
+    # oscillations that a damping has extinguished need no nodes
+    visible = tuned.visible_until(EPS)[1] if tuned.oscillates else np.inf
+    last = min(float(np.max(stops, initial=0, where=np.isfinite(stops))), visible)
+    time = 0.0 if smooth else 2 * tuned.pace * last  # the phase of g² is this times √s
+    phase = time * np.sqrt(population.support[1])
+    if phase > LATEST_PHASE:
+        latest = last * LATEST_PHASE / phase
+        raise ValueError(f"stops must be at most {latest:.3g}, or inf for the limit; got {last:g}.")
     # integrals over two eigenvalues have tables of all pairs, so that their panels are coarser
     rough = SMOOTH_PANEL if alike else 1e-4
-    tuned, panels = _tuned_panels(method, population, stops, weights, rough)
+    panels = panels_for(population, time * np.sqrt(population.unit), weights, rough)
 
     def model(n_nodes: int) -> RiskModel:
         limit = Limit(population, *panels.points(n_nodes))
