@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.bounds.minimax import estimated_game
+from stoptime.bounds.minimax import solve
 from stoptime.paper.experiment import Experiment
 from stoptime.show import plots
 from stoptime.theory.search import risk_ratio
@@ -25,9 +25,21 @@ OF_ONE_STOP = "#0072B2"  # the colour of one stop for all spectra
 OF_BEST_STOP = "#D55E00"  # and of the best stop of each
 
 
+def solved():
+    """Solve the game of stop and spectrum in floating point; places are √(s/λ*)."""
+
+    def payoff(places, stops):
+        x = (places**2)[:, None]
+        return risk_ratio(FLOW, x, stops) - 1
+
+    grid = np.geomspace(0.05, 40, 4000)
+    stops = np.sqrt(8) * np.geomspace(0.05, 20, 4000)
+    return solve(payoff, grid, stops, tolerance=1e-5)
+
+
 def sharp_constant():
     """Draw the worst spectrum among random ones, and the mixture that proves it."""
-    game = estimated_game(FLOW)
+    game = solved()
     one_stop = st.calibrate(FLOW)
     figure, (left, right) = plots.new_figure(1, 2, figsize=(10, 4.2))
     rows = _by_stop(left, game) + _by_eigenvalue(right, game, one_stop.stop)

@@ -11,7 +11,7 @@ import pytest
 
 import stoptime
 from helpers import run
-from stoptime.bounds import heavy_ball, summary
+from stoptime.bounds import summary
 from stoptime.paper import reproduction
 
 
@@ -21,9 +21,6 @@ def _fewer_points():
     with pytest.MonkeyPatch.context() as patch:
         kappas = reproduction.CURVE_CONDITION_NUMBERS[::8]
         patch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", kappas)
-        # estimates of large condition numbers take seconds at their own tolerance
-        rough = partial(heavy_ball.estimated_heavy_ball, tolerance=2e-2)
-        patch.setattr(summary, "estimated_heavy_ball", rough)
         yield
 
 
@@ -32,7 +29,7 @@ def folder(tmp_path_factory):
     told = []
     target = tmp_path_factory.mktemp("reproduction") / "deep" / "folder"
     files = reproduction.reproduce(target, certify=False, progress=told.append)
-    assert told == reproduction.steps(False)
+    assert told == [*dict(reproduction.experiments(False)), "summary"]
     assert sorted(path.name for path in target.iterdir()) == sorted(path.name for path in files)
     return target
 
@@ -87,9 +84,7 @@ def test_summary_names_the_statements_and_figures(folder):
     for expected in (
         "| accelerated flow / ridge, best stop of each spectrum |",
         "| accelerated flow / ridge, one stop for all spectra |",
-        "| 1.5991 | 1.2676 |",
-        "| 1.5991 | 1.5992 |",
-        "Theorem: parameter error bound for heavy ball | 25.0000 | 1.4669 |",
+        "Theorem: parameter error bound for heavy ball | 25.0000 |",
         "stability_designs",
         "the ratio that the theorems of the paper bound",
     ):
@@ -103,7 +98,6 @@ def test_summary_names_the_statements_and_figures(folder):
     for kappa, best, one in zip((1, 10, 100, 1000), rows[::2], rows[1::2], strict=True):
         for row in (best, one):
             assert float(row[2]) >= stoptime.bounds.heavy_ball_theorem(kappa)
-        assert 1 <= float(best[3]) <= float(one[3]) + 1e-9
 
 
 def test_certified_summary_and_figure(monkeypatch):
@@ -123,7 +117,6 @@ def test_certified_summary_and_figure(monkeypatch):
     # the bound and 1 + √κ, one stop to 3e-3, and the best stop to 1e-2
     np.testing.assert_array_less(np.abs(estimates / proofs - 1), [1e-15, 1e-15, 6e-3, 2e-2])
     assert np.all(np.diff(proofs) < 0)
-    assert len(reproduction.steps(True)) == len(stoptime.bounds.statements((1, 10, 100, 1000))) + 4
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
@@ -143,7 +136,6 @@ def test_command_line_reproduces(tmp_path, monkeypatch):
 def test_command_line_bounds(monkeypatch):
     """Both readings of the theorem are printed; large condition numbers take longer."""
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
-    monkeypatch.setattr(stoptime.bounds, "statements", partial(stoptime.bounds.statements, (10.0,)))
     monkeypatch.setattr(stoptime.bounds, "table", partial(stoptime.bounds.table, (10.0,)))
     result = run("bounds")
     assert result.exit_code == 0

@@ -21,7 +21,6 @@ from stoptime.bounds.summary import (
     BoundsTable,
     coupling_counterexample,
     heavy_ball_theorem,
-    statements,
     table,
 )
 
@@ -29,5 +28,5 @@ __all__ = [
     "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError",
     "bias_coupling", "coupling_counterexample",
     "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
-    "price_of_products", "risk_inflation", "statements", "table", "variance_coupling",
+    "price_of_products", "risk_inflation", "table", "variance_coupling",
 ]  # fmt: skip

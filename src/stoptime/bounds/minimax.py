@@ -22,9 +22,8 @@ from stoptime.bounds.balls import (  # isort: skip
     centre_and_radius, downward, exact, prove_cap, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
-from stoptime.methods.base import Filter
 from stoptime.support.arrays import Array
-from stoptime.theory.search import dips, lowest, lowest_between, stop_with_gain
+from stoptime.theory.search import dips, lowest, lowest_between
 
 Payoff = Callable[[Array, Array], Array]
 """The excess D² at some places, one row for each, and some stops, one column for each."""
@@ -311,21 +310,6 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
         f"The game of stop and spectrum is only solved to [{values.min():.6g}, {risks.max():.6g}]; "
         "use a larger tolerance."
     )
-
-
-def estimated_game(method: Filter, tolerance: float = 1e-5) -> Solution:
-    """Solve the game of a method without a scale of its own, in floating point and unproven.
-
-    Places are √(s/λ*), and stops are those of the method for the penalty λ* = 1.
-    """
-
-    def payoff(places: Array, stops: Array) -> Array:
-        x = (places**2)[:, None]
-        return np.asarray(x * (method.gain(x, stops) * (1 + x) - 1) ** 2)
-
-    places = np.geomspace(0.05, 40, 4000)
-    stops = stop_with_gain(method) * np.geomspace(0.05, 20, 4000) ** (2 / method.time_power)
-    return solve(payoff, places, stops, tolerance)
 
 
 def _thinned(grid: Array) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +15,12 @@ from stoptime.bounds.balls import (  # isort: skip
     PRECISION, AdaptiveEnclosure, Enclosure, WorkLimitError, exact, working_precision,
 )  # fmt: skip
 from stoptime.bounds.certificates import parameter_error, risk_inflation, variance_coupling
-from stoptime.bounds.heavy_ball import estimated_heavy_ball
-from stoptime.bounds.minimax import estimated_game
 from stoptime.methods.base import Filter
 from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
-from stoptime.theory.calibration import calibrate
 
 PAPER_PRECISION = 1e-4  # the paper prints four decimals
 TABLE_CONDITION_NUMBERS = (1.0, 10.0, 100.0, 1000.0)
@@ -33,12 +30,11 @@ BEYOND = "beyond the paper"
 
 
 class Claim(NamedTuple):
-    """One statement: its number in print, its proof, an estimate without one, and its source."""
+    """One statement: its proof, its number in print, and where that is."""
 
     statement: str
-    paper: float | None
     certify: Callable[[], Enclosure]
-    estimate: Callable[[], float] | None = None
+    paper: float | None = None
     source: str = BEYOND
 
 
@@ -114,41 +110,34 @@ def table(
     return BoundsTable(tuple(rows))
 
 
-def statements(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> list[str]:
-    """Return the statements of :func:`table` in its order, without proving them."""
-    return [claim.statement for claim in claims(condition_numbers)]
-
-
-def claims(condition_numbers: Iterable[float]) -> list[Claim]:
-    """Return all statements: first those of the paper, each with an estimate, then new ones."""
+def claims(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> list[Claim]:
+    """Return all statements, those of the paper first."""
     accelerated, heavy_ball, gradient = AcceleratedFlow(), HeavyBallFlow(), GradientFlow()
-    error = partial(partial, parameter_error)
+
+    def error(name: str, method: Filter, *printed: Any, **options: float) -> Claim:
+        return Claim(name, partial(parameter_error, method, **options), *printed)
+
+    theorem = "Theorem: risk inflation for accelerated flow"
+    prior = "prior work, quoted beside the lemma on gradient flow"
     found = [
-        *_two_readings(
-            "gradient flow", gradient, 1.0786, "Lemma: risk inflation for gradient flow"
-        ),
+        *_readings("gradient flow", gradient, 1.0786, "Lemma: risk inflation for gradient flow"),
         Claim(
             "gradient flow / ridge, t = 1/λ*",
-            1.2147,
             partial(risk_inflation, gradient, stop=1.0),
-            lambda: calibrate(gradient, "paper").inflation,
-            "prior work, quoted beside the lemma on gradient flow",
+            1.2147,
+            prior,
         ),
-        *_two_readings(
-            "accelerated flow", accelerated, 1.5991, "Theorem: risk inflation for accelerated flow"
-        ),
-        Claim(
+        *_readings("accelerated flow", accelerated, 1.5991, theorem),
+        error(
             "accelerated flow, parameter error",
+            accelerated,
             0.7657,
-            error(accelerated),
-            lambda: calibrate(accelerated, "paper").parameter_error,
             "Theorem: parameter error bound",
         ),
-        Claim(
+        error(
             "heavy-ball flow, parameter error",
+            heavy_ball,
             25.0,
-            error(heavy_ball),
-            _estimated_heavy_ball_error,
             "Theorem: parameter error bound for heavy ball",
         ),
     ]
@@ -156,18 +145,17 @@ def claims(condition_numbers: Iterable[float]) -> list[Claim]:
         found += [
             Claim(
                 f"heavy-ball flow / ridge, κ = {kappa:g}, {reading}",
-                float(heavy_ball_theorem(kappa)),
                 partial(risk_inflation, heavy_ball, condition_number=kappa, adaptive=adaptive),
-                partial(estimated_heavy_ball, kappa, adaptive=adaptive),
+                float(heavy_ball_theorem(kappa)),
                 "Lemma: risk inflation for heavy ball flow",
             )
             for reading, adaptive in ((BEST_STOP, True), ("one stop for each μ/λ*", False))
         ]
     critical = "critically damped flow (Wang, Zhou, Fu)"
-    found += _two_readings(critical, CriticalFlow(), 1.035, "arXiv 2201.05405, stated as 1.035")
+    found += _readings(critical, CriticalFlow(), 1.035, "arXiv 2201.05405, stated as 1.035")
     for name, flow in (("accelerated flow", accelerated), ("heavy-ball flow", heavy_ball)):
         statement = f"{name}, variance / ridge variance, λ = 1/t²"
-        found.append(Claim(statement, None, partial(variance_coupling, flow)))
+        found.append(Claim(statement, partial(variance_coupling, flow)))
     new: dict[str, Filter] = {
         **{f"accelerated flow with friction {r:g}": AcceleratedFlow(r) for r in (4.0, 5.0, 9.0)},
         **{f"ridge iterated {q} times": IteratedRidge(q) for q in (2, 3)},
@@ -178,45 +166,29 @@ def claims(condition_numbers: Iterable[float]) -> list[Claim]:
         "heavy ball with momentum 0.9, step 0.01/λ*,": HeavyBall(0.01, 0.9),
     }
     for name, method in new.items():
-        found += _two_readings(name, method)
-    for name, method, c, time in (
-        ("accelerated flow", accelerated, 5.0, "t²"),
-        ("critically damped flow", CriticalFlow(), 2.2712, "t²"),
-        ("gradient flow", gradient, 0.79, "t"),
-    ):
-        statement = f"{name}, parameter error, λ = {c:g}/{time}"
-        found.append(Claim(statement, None, error(method, calibration=c)))
-    return found
+        found += _readings(name, method)
+    return [
+        *found,
+        error("accelerated flow, parameter error, λ = 5/t²", accelerated, calibration=5.0),
+        error(
+            "critically damped flow, parameter error, λ = 2.2712/t²",
+            CriticalFlow(),
+            calibration=2.2712,
+        ),
+        error("gradient flow, parameter error, λ = 0.79/t", gradient, calibration=0.79),
+    ]
 
 
-def _two_readings(
+def _readings(
     name: str, method: Filter, paper: float | None = None, source: str = BEYOND
 ) -> list[Claim]:
     """Return the ratio with the best stop of each spectrum, and with one stop for all."""
     adaptive = partial(risk_inflation, method, adaptive=True)
-    single = partial(risk_inflation, method)
+    again = BEYOND if paper is None else "the same, by one stop"
     return [
-        Claim(
-            f"{name} / ridge, {BEST_STOP}",
-            paper,
-            adaptive,
-            lambda: 1 + estimated_game(method).upper,
-            source,
-        ),
-        Claim(
-            f"{name} / ridge, {ONE_STOP}",
-            paper,
-            single,
-            lambda: calibrate(method).inflation,
-            BEYOND if paper is None else "the same, by one stop",
-        ),
+        Claim(f"{name} / ridge, {BEST_STOP}", adaptive, paper, source),
+        Claim(f"{name} / ridge, {ONE_STOP}", partial(risk_inflation, method), paper, again),
     ]
-
-
-def _estimated_heavy_ball_error() -> float:
-    """Return the largest parameter error in floating point; it is largest without damping."""
-    b = np.linspace(0.01, 20, 200_000)
-    return float((((1 - np.cos(b)) / b**2 - np.cos(b)) ** 2).max())
 
 
 def heavy_ball_theorem(kappa: ArrayLike) -> NDArray[np.float64]:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from stoptime.bounds import heavy_ball_theorem, risk_inflation, statements, table
+from stoptime.bounds import heavy_ball_theorem, risk_inflation, table
 from stoptime.bounds.heavy_ball import estimated_heavy_ball
 from stoptime.bounds.summary import (
     BEST_STOP,
     ONE_STOP,
-    TABLE_CONDITION_NUMBERS,
     BoundsTable,
     claims,
     paper_bound,
@@ -25,7 +24,6 @@ from stoptime.paper.experiment import Experiment
 from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
-from stoptime.support.wording import rounded_up
 from stoptime.theory.risk import RiskCurve, risk
 
 __all__ = ["Experiment", "reproduce"]
@@ -160,11 +158,6 @@ def reproduce(
     return [*files, folder / "summary.md"]
 
 
-def steps(certify: bool) -> list[str]:
-    """Return the names of the parts, in the order in which :func:`reproduce` reports them."""
-    return [*(statements() if certify else ()), *dict(experiments(certify)), "summary"]
-
-
 def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     """Return the experiments by name; nothing is computed before one is called."""
     main = "Bias, variance, risk: s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
@@ -178,32 +171,23 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
-    printed = claims(TABLE_CONDITION_NUMBERS)
-    source = {claim.statement: claim.source for claim in printed}
     head = ["constant", "statement of the paper", "printed there"]
-    found: list[tuple[str, float | None, list[str]]]
-    if proven is None:
-        intro = "Estimated in floating point, without a proof; `--certify` proves all of them."
-        head.append("about")
-        # Every number that is in print has an estimate; searches know some to three decimals only.
-        found = [
-            (claim.statement, claim.paper, [rounded_up(claim.estimate(), 4)])
-            for claim in printed
-            if claim.estimate is not None and claim.paper is not None
-        ]
-    else:
+    intro = "With `--certify` all of them are proven, and more constants beside them."
+    more = {}
+    if proven is not None:
         intro = "Certified in ball arithmetic."
         head += ["at least", "at most", "verdict"]
-        found = [
-            (row.statement, row.paper, [*row.certified.printed(), row.verdict])
-            for row in proven.rows
-        ]
+        more = {row.statement: [*row.certified.printed(), row.verdict] for row in proven.rows}
     reading = (
         f'"{BEST_STOP}" is the ratio that the theorems of the paper bound; "{ONE_STOP}" is the '
         "min-max in their proofs, and the number for a plan that does not see the spectrum."
     )
     lines = ["# The paper, recomputed", "", "## Constants", "", f"{intro} {reading}", ""]
-    rows = [[name, source[name], paper_bound(paper), *more] for name, paper, more in found]
+    rows = [
+        [claim.statement, claim.source, paper_bound(claim.paper), *more.get(claim.statement, ())]
+        for claim in claims()
+        if claim.statement in more or (proven is None and claim.paper is not None)
+    ]
     lines += ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]
