@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 import stoptime as st
 from stoptime.bounds import hardest_spectrum
 from stoptime.methods.conjugate_gradient import conjugate_gradients, ritz_gain
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 
 PRODUCTS_CONDITION = 1000.0  # the largest eigenvalue over the best penalty

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 
 import stoptime as st
 from stoptime import stochastic
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 
 BATCH_SIZES = (8, 32, 128, 512)

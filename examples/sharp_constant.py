@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 
 import stoptime as st
 from stoptime.bounds.minimax import solve
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 from stoptime.theory.search import risk_ratio
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from stoptime.paper.experiment import Experiment
-from stoptime.paper.reproduction import reproduce
+from stoptime.paper.reproduction import Experiment, reproduce
 
 EXAMPLES = (
     "from_flow_to_iteration",
