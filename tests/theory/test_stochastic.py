@@ -258,16 +258,6 @@ def test_data_without_signal_or_of_extreme_size():
     np.testing.assert_allclose(scaled.covariance, found.covariance, rtol=1e-7, atol=1e-12)
 
 
-def test_a_curve_can_be_drawn_and_printed():
-    curve = st.stochastic.limit(
-        np.ones(5), np.arange(20), signal=1, noise=1, n_samples=9, step=0.1, batch_size=3
-    )
-    assert curve.plot().get_xlabel() == "steps"
-    assert "least risk" in repr(curve)
-    assert curve.best in curve.stops
-    assert np.all(curve.cost >= 1)
-
-
 def test_a_plan_says_what_batches_cost_and_when_they_no_longer_matter():
     X, y = make_data(2000, 8)
     s = st.decompose(X, y).eigenvalues

@@ -165,10 +165,6 @@ class CellGame(Game):
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         """Return the places at which the cap is not proven by a tail or near zero."""
 
-    def prove_cap(self, mixture: Strategy, cap: float) -> None:
-        """Prove that the mixture has at most this excess at every place."""
-        prove_claim([(self, mixture)], cap)
-
     def largest(
         self, mixture: Strategy, tolerance: float, places: Array | None = None
     ) -> tuple[float, float]:
@@ -176,7 +172,7 @@ class CellGame(Game):
         peak, _ = self.highest(mixture, places)
         attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
         cap = slightly_above(attained, tolerance)
-        self.prove_cap(mixture, cap)
+        prove_claim([(self, mixture)], cap)
         return attained, cap
 
 

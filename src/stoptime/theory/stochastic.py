@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,10 +33,9 @@ from stoptime.theory.risk import (
     target_weights,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = ["BatchRisk", "Moments", "limit", "moments"]
+
+Moves = Callable[[int], Coefficients]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +61,7 @@ class Moments:
         return f"Moments({len(self.stops)} stops, {len(self.basis)} features)"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class BatchRisk:
     """The risk of stochastic gradient descent: that of the full gradient, and what batches add.
 
@@ -96,16 +95,6 @@ class BatchRisk:
     def best(self) -> float:
         """The stop with the least risk."""
         return float(self.stops[np.argmin(self.total)])
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the risk, and that of the full gradient; see :func:`stoptime.plots.batches`."""
-        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
-
-        return plots.batches({"random batches": self}, ax=ax)
-
-    def __repr__(self) -> str:
-        least = f"least risk {self.total.min(initial=np.inf):.4g}"
-        return f"BatchRisk({len(self.stops)} stops, {least})"
 
 
 def moments(
@@ -245,12 +234,7 @@ class Source(ABC):
         """Return factors of the rows and of the columns of a covariance."""
 
     def followed(
-        self,
-        coefficients: Callable[[int], Coefficients],
-        step: float,
-        decay: float,
-        batch_size: float,
-        stops: Array,
+        self, coefficients: Moves, step: float, decay: float, batch_size: float, stops: Array
     ) -> Iterator[State]:
         """Yield the states at the stops, in ascending order, of the iteration so defined."""
         wanted = set(checks.iteration_numbers(stops).tolist())
@@ -261,11 +245,7 @@ class Source(ABC):
                 yield state
 
     def _steps(
-        self,
-        coefficients: Callable[[int], Coefficients],
-        rates: Array,
-        step: float,
-        batch_size: float,
+        self, coefficients: Moves, rates: Array, step: float, batch_size: float
     ) -> Iterator[State]:
         rows, columns = self.factors(rates)
         # covariances must stay symmetric to the last digit, because a difference from the transpose
