@@ -9,6 +9,7 @@ import pytest
 import stoptime as st
 from iteration_cases import AUTO, each_auto
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
+from stoptime.theory.search import lowest, lowest_whole
 
 STOPS = np.array([0.0, 0.4, 1.5, 4.0, 12.0, np.inf])
 METHODS = [
@@ -152,6 +153,24 @@ def test_the_best_stop_lies_between_the_first_and_the_last(method):
         assert st.risk(method, [stop], **setting).best == stop
     nothing = st.risk(method, [1.0, 2.0], **setting | {"eigenvalues": [0.0, 0.0]})
     assert nothing.best_total == 2.0
+
+
+def test_a_plateau_of_rounding_errors_is_searched_a_few_times_only():
+    """Every other point of noise is a dip: without a limit all whole numbers would be tried."""
+    noise = 1 + 2e-16 * np.random.default_rng(0).integers(-2, 3, 20_001)
+    looks = []
+
+    def curve(points):
+        looks.append(points.size)
+        return noise[np.round(points).astype(int)]
+
+    grid = np.unique(np.round(np.geomspace(1, 20_000, 300)))
+    assert lowest_whole(curve, grid, 8)[1] == pytest.approx(1)
+    assert len(looks) <= 8
+    looks.clear()
+    lowest(curve, grid, 40, 8)
+    assert len(looks) == 2
+    assert lowest_whole(lambda k: np.abs(k - 12_345), grid, 8) == (12_345, 0)
 
 
 @each_method

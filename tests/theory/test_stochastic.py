@@ -33,7 +33,7 @@ def over_all_batches(X, y, method, size, last, decay=0.0):
 
 
 @pytest.mark.parametrize(("n", "p", "size"), [(4, 2, 1), (3, 1, 2), (2, 4, 2)])
-@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.6, 0.0), (0.0, 0.3), (0.9, 0.3)])
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.0, 0.3), (0.9, 0.3)])
 def test_moments_are_those_of_all_sequences_of_batches(n, p, size, momentum, decay):
     X, y, _ = problem(n, n, p)
     step = 0.5 * (1 - momentum) / (X**2).sum(axis=1).max()
@@ -166,55 +166,6 @@ def test_the_limit_solves_the_volterra_equation():
         kernel = [(step**2 / size) * np.sum(s**2 * rate ** (k - 1 - j)) for j in past]
         losses.append(forced - own + np.dot(kernel, losses) if k else forced)
     np.testing.assert_allclose(found, losses, rtol=1e-10)
-
-
-def steps_one_by_one(X, y, step, batch_size, stops, weight_decay=0.0):
-    """Return E‖y - Xβ‖²/n and Cov β from the recursion of E(β, 1)(β, 1)ᵀ, in the given columns."""
-    n, p = X.shape
-    gram = X.T @ X / n
-    mean = np.eye(p) - step * (gram + weight_decay * np.eye(p))
-    coef = np.zeros(p)
-    spread = np.zeros((p, p))
-    losses = []
-    found = []
-    for k in range(max(stops) + 1):
-        residuals = y - X @ coef
-        if k in stops:
-            losses.append(np.mean(residuals**2) + np.sum(gram * spread))
-            found.append(spread)
-        gradient = X.T @ residuals / n
-        squares = residuals**2 + np.einsum("ij,jk,ik->i", X, spread, X)
-        noise = (X * squares[:, None]).T @ X / n - gram @ spread @ gram
-        noise -= np.outer(gradient, gradient)
-        spread = mean @ spread @ mean + step**2 / batch_size * noise
-        coef = coef + step * (gradient - weight_decay * coef)
-    return np.array(losses), np.array(found)
-
-
-CASES = {
-    "tall": (60, 5, 0.3, {}),
-    "decay": (60, 5, 0.3, {"weight_decay": 0.1}),
-    "wide": (6, 10, 0.3, {}),
-    "long steps": (60, 5, 1.0, {"batch_size": 500}),
-    "one column": (30, 1, 0.5, {}),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_moments_equal_the_recursion_in_the_given_columns(case):
-    n, p, share, options = CASES[case]
-    X, y, _ = problem(13, n, p)
-    settings = {"batch_size": 4} | options
-    step = share / (X**2).sum(axis=1).max()
-    stops = [0, 1, 2, 60, 399, 400, 700]
-    found = st.stochastic.moments(X, y, step, stops=stops, **settings)
-    losses, spread = steps_one_by_one(X, y, step, stops=stops, **settings)
-    # the residuals of wide data vanish, and the recursion here knows them to rounding of y
-    floor = 1e-13 * np.mean(y**2) if case == "wide" else 0.0
-    np.testing.assert_allclose(found.train_error, losses, rtol=1e-12, atol=floor)
-    sizes = np.linalg.norm(spread, axis=(1, 2))
-    errors = np.linalg.norm(found.covariance - spread, axis=(1, 2))
-    assert np.all(errors <= 1e-12 * np.maximum(sizes, floor))
 
 
 @pytest.mark.parametrize(
