@@ -191,23 +191,18 @@ def verify(holds: Callable[[Box], bool], box: Box) -> None:
     for _ in range(WORK_LIMIT):
         part = waiting.pop()
         if not holds(part):
-            waiting.extend(_halves(part))
+            # The longest side is cut, and both halves contain the cut, so that no gap is left.
+            side = max(range(len(part)), key=lambda i: part[i][1] - part[i][0])
+            low, high = part[side]
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                raise WorkLimitError(
+                    "The proof needs boxes finer than double precision; use a larger tolerance."
+                )
+            halves = ((low, middle), (middle, high))
+            waiting += [(*part[:side], half, *part[side + 1 :]) for half in halves]
         if not waiting:
             return
     raise WorkLimitError(
         f"Not proven within {WORK_LIMIT} boxes, near {waiting[-1]}; use a larger tolerance."
     )
-
-
-def _halves(box: Box) -> tuple[Box, Box]:
-    # The longest side is cut, and both halves contain the cut, so that no gap is left.
-    side = max(range(len(box)), key=lambda i: box[i][1] - box[i][0])
-    low, high = box[side]
-    middle = 0.5 * (low + high)
-    if not low < middle < high:
-        raise WorkLimitError(
-            "The proof needs boxes finer than double precision; use a larger tolerance."
-        )
-    left = (*box[:side], (low, middle), *box[side + 1 :])
-    right = (*box[:side], (middle, high), *box[side + 1 :])
-    return left, right

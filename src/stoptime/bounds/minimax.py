@@ -108,12 +108,13 @@ def slightly_above(value: float, tolerance: float) -> float:
 
 
 class Game(ABC):
-    """A spectrum against a stop: places and stops, and D² in floating point."""
+    """A spectrum against a stop: fine grids of places and stops, and D² in floating point.
+
+    A last infinite place or stop stands for all beyond the grid.
+    """
 
     places: Array
-    """A fine grid of places; a last infinite one stands for all places beyond the grid."""
     stops: Array
-    """A fine grid of stops; a last infinite one stands for all stops beyond the grid."""
 
     @abstractmethod
     def payoff(self, places: Array, stops: Array) -> Array:
@@ -250,10 +251,7 @@ class FlowGame(CellGame):
         verify(holds, ((0.0, last),))
 
 
-Mixtures = Sequence[tuple[CellGame, Strategy]]
-
-
-def mean_over_games(mixtures: Mixtures) -> Values:
+def mean_over_games(mixtures: Sequence[tuple[CellGame, Strategy]]) -> Values:
     """Return the mean of D² over mixtures of stops in several games, on a cell of places."""
     parts = [
         (game, exact(stop), share / len(mixtures))
@@ -269,7 +267,7 @@ def mean_over_games(mixtures: Mixtures) -> Values:
     return values
 
 
-def prove_claim(claim: Mixtures, cap: float) -> None:
+def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
     """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
     game, mixture = claim[0]
     level = exact(cap)
