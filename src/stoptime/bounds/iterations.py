@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -292,9 +292,25 @@ class _StepGame(Game):
         g = self.at(k).shrinkage(theta)
         return squared(y * g - (1 - g) / y)
 
-    def late_stops_are_worse(self, spectrum: Strategy, floor: float, last: int) -> bool:
+    def peaks(self) -> tuple[Array, Array]:
+        """Return the angle where D² is largest, and D² there, at every early stop."""
+        y = np.sin(self.places) / float(self.rho)
+        run = self.method.with_params(step=1.0).run(np.sin(self.places) ** 2, np.array(1.0))
+        found = []
+        for g in islice(run, self.last):
+            excess = (y * g - (1 - g) / y) ** 2
+            found.append((self.places[excess.argmax()], excess.max()))
+        angles, heights = np.array(found).T
+        # Peaks may lie between these angles, and a good stop needs a close look.
+        for k in np.flatnonzero(heights < 1.06 * heights.min()).tolist():
+            angle, height = self.highest(Strategy.single(k))
+            if height > heights[k]:
+                angles[k], heights[k] = angle, height
+        return angles, heights
+
+    def late_stops_are_worse(self, spectrum: Strategy, floor: float) -> bool:
         """Whether a spectrum certainly has at least this excess at all stops from ``last`` on."""
-        iterate = self.at(last)
+        iterate = self.at(self.last)
         angles = map(exact, spectrum.points)
         floors = (small_shrinkage_floor(t.sin() / self.rho, iterate.later(t)) for t in angles)
         return bool(spectrum.total(floors) >= exact(floor))
@@ -404,12 +420,16 @@ def step_inflation(method: Any, stop: int | None, tolerance: float) -> Enclosure
     game = step_game(method)
     if stop is not None:
         return enclosure(*game.largest(Strategy.single(stop), tolerance / 2), stop, tolerance)
-    angles, heights = _peaks(game)
+    for game in _games(method):
+        angles, heights = game.peaks()
+        best = heights.min()
+        if game.late_stops_are_worse(game.late_witness(best), best):
+            break
     k = int(np.argmin(heights))
     attained, cap = game.largest(Strategy.single(k), 0.7 * tolerance)
     floor = max(0.0, attained - 0.2 * tolerance * max(1.0, attained))
     prove_floor(game, floor, map(Strategy.single, angles.tolist()))
-    if not game.late_stops_are_worse(game.late_witness(floor), floor, len(angles)):
+    if not game.late_stops_are_worse(game.late_witness(floor), floor):
         raise WorkLimitError("Not proven: every late stop is worse than the best one.")
     return enclosure(floor, cap, k, tolerance)
 
@@ -422,56 +442,32 @@ def prove_floor(game: _StepGame, floor: float, spectra: Iterable[Strategy]) -> N
             raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
 
 
-def _peaks(game: _StepGame) -> tuple[Array, Array]:
-    """Return the angle where D² is largest, and D² there, at every stop that may be best."""
-    rho = float(game.rho)
-    first = 2 ** math.ceil(math.log2(stop_with_gain(game.method) + 8))
-    theta = QUARTER / 1.001 ** np.arange(math.log(50 * first) / math.log(1.001))
-    y = np.sin(theta) / rho
-    found: list[tuple[float, float]] = []
-    run = game.method.with_params(step=1.0).run(np.sin(theta) ** 2, np.array(1.0))
-    for last in 2 ** np.arange(math.log2(first), 14.5).astype(int):
-        for g in islice(run, int(last) - len(found)):
-            excess = (y * g - (1 - g) / y) ** 2
-            found.append((theta[excess.argmax()], excess.max()))
-        angles, heights = np.array(found).T
-        # The peaks of fast oscillations lie between these angles, and a good stop needs a close
-        # look.
-        for k in np.flatnonzero(heights < 1.06 * heights.min()).tolist():
-            fine = game.places_for(k)
-            excess = game.payoff(fine, np.array([float(k)]))[:, 0]
-            if excess.max() > heights[k]:
-                angles[k], heights[k] = fine[excess.argmax()], excess.max()
-        best = heights.min()
-        if game.late_stops_are_worse(game.late_witness(best), best, len(found)):
-            return angles, heights
+def _games(method: Any) -> Iterator[_StepGame]:
+    """Yield the game of a method with ever more stops before those that count as one."""
+    # A floor under all late stops is certain only if they are late enough.
+    for factor in (4, 8, 16, 32, 64):
+        last = factor * math.ceil(stop_with_gain(method)) + 16
+        game = replace(step_game(method), last=last)
+        # All of these values are computed, a few times where a linear program is solved.
+        if last * len(game.places) > 5e8:
+            break
+        yield game
     raise WorkLimitError(
-        f"At the step {game.method.epsilon:g} the proof that no stop is better than the best one "
-        "would take too long: give the stop, or take a larger step."
+        f"At the step {method.epsilon:g} a proof for all stops would take too long: give the stop, "
+        "take a larger step, or the flow, which such short steps follow."
     )
 
 
 def step_ratio(method: Any, tolerance: float) -> Enclosure:
     """Enclose the ratio at the step ελ* where the stop may depend on the spectrum."""
-    # A floor under all late stops is certain only if they are late enough.
-    for factor in (4, 8, 16, 32, 64):
-        last = factor * math.ceil(stop_with_gain(method)) + 16
-        game = replace(step_game(method), last=last)
-        # A linear program is solved a few times, and each time all of these values are computed.
-        if last * len(game.places) > 5e8:
-            raise WorkLimitError(
-                f"At the step {method.epsilon:g} the game has {last} stops, which would take too "
-                "long: take a larger step, or the flow, which such short steps follow."
-            )
+    for game in _games(method):
         below = solve(game.payoff, game.places, game.stops, tolerance / 4)
         floor = max(0.0, below.lower - 0.1 * tolerance)
-        if game.late_stops_are_worse(below.spectrum, floor, last):
+        if game.late_stops_are_worse(below.spectrum, floor):
             break
-    else:
-        raise WorkLimitError("Not proven: no late stop is better on the worst spectrum.")
     above = solve(game.payoff, game.places, game.stops[:-1], tolerance / 4)
     _, cap = game.largest(above.mixture, 0.4 * tolerance)
-    prove_floor(game, floor, repeat(below.spectrum, last))
+    prove_floor(game, floor, repeat(below.spectrum, game.last))
     eigenvalues = below.spectrum.moved(lambda theta: np.sin(theta) ** 2 / method.epsilon)
     return adaptive_enclosure(floor, cap, tolerance, above.mixture, eigenvalues)
 
