@@ -82,12 +82,11 @@ def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, fl
         # at most 64 more whole numbers around each of the deepest dips
         finite = points[np.isfinite(points)]
         places = np.unique(np.append(deepest, np.argmin(heights)))
-        ends = [
-            finite[np.clip([i - 1, i + 1], 0, len(finite) - 1)]
-            for i in places[places < len(finite)]
-        ]
-        around = [np.linspace(*end, int(min(np.ptp(end), 64)) + 1) for end in ends]
-        closer = np.setdiff1d(np.round(np.concatenate([np.empty(0), *around])), finite)
+        around = [np.empty(0)]
+        for place in places[places < len(finite)]:
+            low, high = finite[max(place - 1, 0)], finite[min(place + 1, len(finite) - 1)]
+            around.append(np.linspace(low, high, int(min(high - low, 64)) + 1))
+        closer = np.setdiff1d(np.round(np.concatenate(around)), finite)
     best = int(np.argmin(heights))
     return float(points[best]), float(heights[best])
 
