@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,36 +111,27 @@ def table(
 
 
 def claims(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> list[Claim]:
-    """Return all statements, those of the paper first."""
+    """Return all statements, those on the flows of the paper first."""
     accelerated, heavy_ball, gradient = AcceleratedFlow(), HeavyBallFlow(), GradientFlow()
-
-    def error(name: str, method: Filter, *printed: Any, **options: float) -> Claim:
-        return Claim(name, partial(parameter_error, method, **options), *printed)
-
     theorem = "Theorem: risk inflation for accelerated flow"
     prior = "prior work, quoted beside the lemma on gradient flow"
+    one = partial(risk_inflation, gradient, stop=1.0)
     found = [
         *_readings("gradient flow", gradient, 1.0786, "Lemma: risk inflation for gradient flow"),
-        Claim(
-            "gradient flow / ridge, t = 1/λ*",
-            partial(risk_inflation, gradient, stop=1.0),
-            1.2147,
-            prior,
-        ),
+        Claim("gradient flow / ridge, t = 1/λ*", one, 1.2147, prior),
         *_readings("accelerated flow", accelerated, 1.5991, theorem),
-        error(
-            "accelerated flow, parameter error",
-            accelerated,
-            0.7657,
-            "Theorem: parameter error bound",
-        ),
-        error(
-            "heavy-ball flow, parameter error",
-            heavy_ball,
-            25.0,
-            "Theorem: parameter error bound for heavy ball",
-        ),
     ]
+    theorem = "Theorem: parameter error bound"
+    errors: list[tuple[str, Filter, float, str, float | None, str]] = [
+        ("accelerated flow", accelerated, 1.0, "", 0.7657, theorem),
+        ("heavy-ball flow", heavy_ball, 1.0, "", 25.0, f"{theorem} for heavy ball"),
+        ("accelerated flow", accelerated, 5.0, ", λ = 5/t²", None, BEYOND),
+        ("critically damped flow", CriticalFlow(), 2.2712, ", λ = 2.2712/t²", None, BEYOND),
+        ("gradient flow", gradient, 0.79, ", λ = 0.79/t", None, BEYOND),
+    ]
+    for name, method, c, ending, printed, source in errors:
+        error = partial(parameter_error, method, calibration=c)
+        found.append(Claim(f"{name}, parameter error{ending}", error, printed, source))
     for kappa in condition_numbers:
         found += [
             Claim(
@@ -165,18 +156,7 @@ def claims(condition_numbers: Iterable[float] = TABLE_CONDITION_NUMBERS) -> list
         "ν-method, step 0.01/λ*,": NuMethod(0.01),
         "heavy ball with momentum 0.9, step 0.01/λ*,": HeavyBall(0.01, 0.9),
     }
-    for name, method in new.items():
-        found += _readings(name, method)
-    return [
-        *found,
-        error("accelerated flow, parameter error, λ = 5/t²", accelerated, calibration=5.0),
-        error(
-            "critically damped flow, parameter error, λ = 2.2712/t²",
-            CriticalFlow(),
-            calibration=2.2712,
-        ),
-        error("gradient flow, parameter error, λ = 0.79/t", gradient, calibration=0.79),
-    ]
+    return found + [claim for name, method in new.items() for claim in _readings(name, method)]
 
 
 def _readings(
