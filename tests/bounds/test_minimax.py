@@ -90,10 +90,10 @@ def test_a_cover_leaves_no_problem_out_and_finds_those_that_are_worse(adaptive):
     assert cover.value == pytest.approx(worst.value, rel=2e-3)
     assert problems.answer(cover.worst)[1] == cover.value
     cap = cover.value + 6e-4 * (1 + cover.value)
-    assert all(problems.highest(claim) <= cap for claim in cover.claims)
+    assert all(heavy_ball.largest(claim) <= cap for claim in cover.claims)
     single = [claim[0] for claim in cover.claims if len(claim) == 1]
-    assert min(a for a, _ in single) == 0.3
-    assert max(a for a, _ in single) == 1.5
+    assert min(game.a for game, _ in single) == 0.3
+    assert max(game.a for game, _ in single) == 1.5
 
 
 @pytest.mark.parametrize("a", [0.3, 1.0, 4.0])
