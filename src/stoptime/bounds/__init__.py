@@ -8,7 +8,7 @@ implicit regularization.
 
 from __future__ import annotations
 
-from stoptime.bounds.balls import AdaptiveEnclosure, Enclosure, WorkLimitError
+from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import (
     bias_coupling,
     parameter_error,
@@ -25,7 +25,7 @@ from stoptime.bounds.summary import (
 )
 
 __all__ = [
-    "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError",
+    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError",
     "bias_coupling", "coupling_counterexample",
     "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
     "price_of_products", "risk_inflation", "table", "variance_coupling",

@@ -41,6 +41,12 @@ class Enclosure:
     Both ends are rounded outwards, so the inequalities hold for the printed numbers themselves. At
     ``stop`` the constant is (nearly) attained, in the units of the function that returned it.
 
+    Where the stop may depend on the spectrum, there are witnesses. ``mixture`` has pairs of a stop
+    and its weight, which prove the upper end: on no spectrum is the weighted mean of their risks
+    larger. ``spectrum`` has pairs of an eigenvalue, in units of the best penalty, and the share of
+    directions that have it; on this spectrum no stop has a smaller ratio than the lower end. A
+    share of 0 stands for a vanishing one. ``stop`` is then the one with the largest weight.
+
     Examples
     --------
     >>> constant = Enclosure(1.5, 1.625, stop=1.7553)
@@ -53,6 +59,8 @@ class Enclosure:
     lower: float
     upper: float
     stop: float
+    mixture: tuple[tuple[float, float], ...] = ()
+    spectrum: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         # The negated comparison refuses NaN too.
@@ -75,26 +83,9 @@ class Enclosure:
 
     def __str__(self) -> str:
         lower, upper = self.printed()
+        if self.spectrum:
+            return f"[{lower}, {upper}] with the stop chosen for each spectrum"
         return f"[{lower}, {upper}] at stop {self.stop:.6g}"
-
-
-@dataclass(frozen=True)
-class AdaptiveEnclosure(Enclosure):
-    """An enclosure of the ratio in which the stop may depend on the spectrum, with its witnesses.
-
-    ``mixture`` has pairs of a stop and its weight, which prove the upper end: on no spectrum is the
-    weighted mean of their risks larger. ``spectrum`` has pairs of an eigenvalue, in units of the
-    best penalty, and the share of directions that have it; on this spectrum no stop has a smaller
-    ratio than the lower end. A share of 0 stands for a vanishing one. ``stop`` is the one with the
-    largest weight in the mixture.
-    """
-
-    mixture: tuple[tuple[float, float], ...]
-    spectrum: tuple[tuple[float, float], ...]
-
-    def __str__(self) -> str:
-        lower, upper = self.printed()
-        return f"[{lower}, {upper}] with the stop chosen for each spectrum"
 
 
 def require_flint() -> Any:

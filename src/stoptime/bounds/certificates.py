@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
+    Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
     working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import SHAPES, shape_of
@@ -52,8 +52,7 @@ def risk_inflation(
               = \min_{\nu} \max_{x \ge 0} \sum_j \nu_j F(x, \tau_j), \qquad
               F = (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x},
 
-    the latter with a minimum over mixtures ν of stops; its result is an
-    :class:`~stoptime.bounds.AdaptiveEnclosure`. F is the ratio of risks in one eigendirection, so
+    the latter with a minimum over mixtures ν of stops. F is the ratio of risks in one direction, so
     that both hold for estimation, for prediction in sample, and at new rows of any covariance.
 
     The ``stop`` of the enclosure is the best τ. For heavy-ball flow the constant is the worst of
@@ -131,7 +130,7 @@ def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) ->
             return _proven(flow_ratio, shape, width)
         return _proven(flow_inflation, shape, tau, width)
     if adaptive:
-        return AdaptiveEnclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
+        return Enclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
     # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
     t = exact(1.0 if tau is None else tau)
     value = (1 + t) ** 2 / (4 * t)

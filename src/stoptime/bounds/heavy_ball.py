@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
+    Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
     downward, exact, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
@@ -243,7 +243,7 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
         # Some stop has exactly the shrinkage of ridge at the only eigenvalue.
         stop = STOP_OF_EQUAL_EIGENVALUES
         if adaptive:
-            return AdaptiveEnclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
+            return Enclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
         return Enclosure(1.0, 1.0, stop)
     problems = _Problems(kappa, adaptive, tolerance)
     cover = problems.worst()

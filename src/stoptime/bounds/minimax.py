@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
+    Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
     centre_and_radius, downward, exact, prove_cap, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
@@ -356,7 +356,7 @@ def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclos
 
 def adaptive_enclosure(
     floor: float, cap: float, tolerance: float, mixture: Strategy, spectrum: Strategy
-) -> AdaptiveEnclosure:
+) -> Enclosure:
     """Return the enclosure of the first reading, with its mixture and its eigenvalues."""
     found = enclosure(floor, cap, mixture.heaviest, tolerance)
     # The weight of an eigenvalue x in the game is its share of the ridge risk. The risk of ridge in
@@ -365,4 +365,4 @@ def adaptive_enclosure(
     directions = weights * (1 + x)
     shares = (directions / directions.sum()).tolist()
     pairs = tuple(zip(*mixture, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
-    return AdaptiveEnclosure(found.lower, found.upper, found.stop, *pairs)
+    return Enclosure(found.lower, found.upper, found.stop, *pairs)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, AdaptiveEnclosure, Enclosure, WorkLimitError, exact, working_precision,
+    PRECISION, Enclosure, WorkLimitError, exact, working_precision,
 )  # fmt: skip
 from stoptime.bounds.certificates import parameter_error, risk_inflation, variance_coupling
 from stoptime.methods.base import Filter
@@ -70,8 +70,7 @@ class BoundsTable:
         lines = [("statement", "paper", "lower", "upper", "stop")]
         for row in self.rows:
             lower, upper = row.certified.printed(10)
-            adaptive = isinstance(row.certified, AdaptiveEnclosure)
-            stop = "-" if adaptive else f"{row.certified.stop:.6g}"
+            stop = "-" if row.certified.spectrum else f"{row.certified.stop:.6g}"
             lines.append((row.statement, paper_bound(row.paper), lower, upper, stop))
         verdicts = ["", *(row.verdict for row in self.rows)]
         pairs = zip(aligned(lines).splitlines(), verdicts, strict=True)
