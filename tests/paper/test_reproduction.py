@@ -18,7 +18,7 @@ from stoptime.paper import reproduction
 def _fewer_points():
     """Compute a few points of the two curves that take longest."""
     with pytest.MonkeyPatch.context() as patch:
-        kappas = reproduction.CURVE_CONDITION_NUMBERS[::8]
+        kappas = np.array([1.0, 100.0, 2000.0])
         patch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", kappas)
         yield
 
@@ -75,7 +75,7 @@ def test_numbers_are_those_of_the_library(folder):
         ("best stop of each spectrum", 100.0, 1.907, 0.02),
     ):
         assert float(heavy[curve, kappa]["value"]) == pytest.approx(value, abs=distance)
-    assert ("best stop of each spectrum", 1e4) not in heavy
+    assert ("best stop of each spectrum", 2000.0) not in heavy
 
 
 def test_summary_names_the_statements_and_figures(folder):
@@ -151,15 +151,6 @@ def test_command_line_bounds(monkeypatch):
     assert "confirmed" in lines["gradient flow / ridge, one stop for all spectra"]
 
 
-def test_errors_are_told_in_one_line(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
-    result = run("reproduce", "--no-certify", "--out", file / "out")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("stoptime: ")
-    assert result.stderr.count("\n") == 1
-
-
 def test_a_missing_extra_is_named(monkeypatch):
     from stoptime.__main__ import main
 
@@ -177,18 +168,6 @@ def test_simulated_runs_have_the_exact_risk():
     for row in table:
         error = float(row["two_standard_errors"]) / 2
         assert abs(float(row["value"]) - float(row["reference"])) <= 4.5 * error + 1e-9
-
-
-def test_command_line_plans(tmp_path):
-    picture = tmp_path / "plan.png"
-    result = run("plan", "--penalty", "0.001", "--lr", "0.5", "--out", picture)
-    assert result.exit_code == 0, result.output
-    assert "iterations" in result.output
-    assert picture.stat().st_size > 1000
-    heavy_ball = ["--method", "heavy-ball", "--momentum", "0.9"]
-    result = run("plan", "--penalty", "0.01", "--lr", "0.5", *heavy_ball)
-    assert result.exit_code == 0, result.output
-    assert run("plan", "--lr", "0.5").exit_code == 2
 
 
 def test_friction_buys_safety_and_calibration_closeness():
