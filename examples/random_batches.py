@@ -19,8 +19,8 @@ from stoptime.show import plots
 
 BATCH_SIZES = (8, 32, 128, 512)
 STEPS = np.unique(np.round(np.geomspace(1, 400, 50)))
-RESPONSES = 8  # over whose noise the exact risk is averaged
-RUNS = 25  # simulated for each response
+RESPONSES = 4  # over whose noise the exact risk is averaged
+RUNS = 50  # simulated for each response
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((240, 60)) * np.geomspace(0.3, 1, 60)

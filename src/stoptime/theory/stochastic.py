@@ -21,11 +21,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall
-from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients
+from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients, at_stops
 from stoptime.spectrum.decompose import decompose
 from stoptime.support import checks
 from stoptime.support.arrays import Array
-from stoptime.support.progress import progress, progress_shown
 from stoptime.theory.risk import (
     Target,
     list_of_eigenvalues,
@@ -34,8 +33,6 @@ from stoptime.theory.risk import (
 )
 
 __all__ = ["BatchRisk", "Moments", "limit", "moments"]
-
-Moves = Callable[[int], Coefficients]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,8 +102,6 @@ def moments(
     stops: ArrayLike,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
-    *,
-    verbose: bool = False,
 ) -> Moments:
     r"""Return the exact mean and covariance of the iterates, given the data.
 
@@ -126,8 +121,6 @@ def moments(
         Numbers of steps. The covariance at every stop has p² numbers.
     momentum, weight_decay : float
         As in ``torch.optim.SGD``, for the loss ‖y - Xβ‖²/(2n).
-    verbose : bool, default=False
-        Whether to show progress where it takes more than a few seconds.
 
     Examples
     --------
@@ -137,14 +130,20 @@ def moments(
     >>> found.train_error.round(3)
     array([1.551, 0.891])
     """
-    source, basis = _row_source(*check_X_y(X, y, dtype=np.float64))
+    rows, response = check_X_y(X, y, dtype=np.float64)
+    spectrum = decompose(rows, response, fit_intercept=False)
+    basis = np.asarray(spectrum.vectors, dtype=np.float64)
+    s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
+    coef = np.asarray(spectrum.response, dtype=np.float64) / s
+    rotated = rows @ basis
+    source = RowSource(s, rotated, response - rotated @ coef, coef)
     found, run = _run(source, step, batch_size, stops, momentum, weight_decay)
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), basis.shape[1], basis.shape[1]))
     losses = np.empty(len(found))
-    with progress_shown(verbose), np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for place, state in enumerate(run):
-            mean[place] = basis @ (state.gain * source.eigenvalues * source.coef)
+            mean[place] = basis @ (state.gain * s * coef)
             spread[place] = state.covariance
             losses[place] = source.loss(state)
     _check_finite(losses, step, batch_size)
@@ -233,20 +232,15 @@ class Source(ABC):
     def factors(self, rates: Array) -> tuple[Array, Array]:
         """Return factors of the rows and of the columns of a covariance."""
 
-    def followed(
-        self, coefficients: Moves, step: float, decay: float, batch_size: float, stops: Array
+    def steps(
+        self,
+        coefficients: Callable[[int], Coefficients],
+        step: float,
+        decay: float,
+        batch_size: float,
     ) -> Iterator[State]:
-        """Yield the states at the stops, in ascending order, of the iteration so defined."""
-        wanted = set(checks.iteration_numbers(stops).tolist())
-        run = self._steps(coefficients, self.eigenvalues + decay, step, batch_size)
-        numbers = progress(range(max(wanted, default=0) + 1), "steps")
-        for k, state in zip(numbers, run, strict=False):
-            if k in wanted:
-                yield state
-
-    def _steps(
-        self, coefficients: Moves, rates: Array, step: float, batch_size: float
-    ) -> Iterator[State]:
+        """Yield the states after 0, 1, 2, ... steps with these coefficients, without end."""
+        rates = self.eigenvalues + decay
         rows, columns = self.factors(rates)
         # covariances must stay symmetric to the last digit, because a difference from the transpose
         # would grow: hence one product for both factors, and sums with the transpose in brackets
@@ -345,16 +339,6 @@ class SpectrumSource(Source):
         return np.asarray(s * self.loss(state) - mean_square)
 
 
-def _row_source(rows: Array, response: Array) -> tuple[RowSource, Array]:
-    """Return the rows as a source, and the basis of their row space."""
-    spectrum = decompose(rows, response, fit_intercept=False)
-    basis = np.asarray(spectrum.vectors, dtype=np.float64)
-    s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
-    coef = np.asarray(spectrum.response, dtype=np.float64) / s
-    rotated = rows @ basis
-    return RowSource(s, rotated, response - rotated @ coef, coef), basis
-
-
 def _run(
     source: Source,
     step: float,
@@ -376,7 +360,8 @@ def _run(
             "batches have no last iterate. Give an earlier stop."
         )
     method = HeavyBall(step, momentum) if momentum else GradientDescent(step)
-    return found, source.followed(method.coefficients, step, decay, batch_size, found)
+    run = source.steps(method.coefficients, step, decay, batch_size)
+    return found, at_stops(run, checks.iteration_numbers(found).tolist())
 
 
 def _check_finite(losses: Array, step: float, batch_size: float) -> None:
