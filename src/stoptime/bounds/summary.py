@@ -43,6 +43,12 @@ class BoundsRow:
     """One statement: the number in print (None if there is none) and the certified one.
 
     The paper is Sheng, Ali (2022), or the one that the statement names.
+
+    Examples
+    --------
+    >>> constant = Enclosure(1.2675, 1.2677, stop=1.87)
+    >>> BoundsRow("accelerated flow / ridge", 1.5991, constant).verdict
+    'sharper'
     """
 
     statement: str
@@ -94,12 +100,6 @@ def table(
     is made before the data are seen. The heavy-ball lemma is compared with both at some condition
     numbers; the largest one takes about half a minute. ``progress`` is called with every statement
     before it is proven.
-
-    Examples
-    --------
-    >>> row = table(condition_numbers=()).rows[3]
-    >>> row.statement, row.paper, row.verdict
-    ('accelerated flow / ridge, best stop of each spectrum', 1.5991, 'sharper')
     """
     rows = []
     for claim in claims(condition_numbers):
