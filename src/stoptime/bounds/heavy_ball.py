@@ -168,11 +168,6 @@ class _Problems:
     def game(self, a: float) -> _HeavyBallGame:
         return _HeavyBallGame(self.kappa, a)
 
-    def answer(self, a: float) -> tuple[Strategy, float]:
-        """Return the best mixture of one problem, and a lower estimate of its value."""
-        found = _solution(self, a)
-        return found.mixture, found.lower
-
     def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
         """Return the problems that are answered, and claims for all problems between two."""
         # Let G₁ and G₂ be the sums of the two mixtures. A problem between, with the logarithm
@@ -181,9 +176,9 @@ class _Problems:
         left, right = self.game(low), self.game(high)
         if not self.adaptive:
             middle = math.sqrt(low * high)
-            mixture, _ = self.answer(middle)
+            mixture = _solution(self, middle).mixture
             return [middle], [((left, mixture),), ((right, mixture),)]
-        first, last = self.answer(low)[0], self.answer(high)[0]
+        first, last = _solution(self, low).mixture, _solution(self, high).mixture
         return [low, high], [((left, first),), ((right, last),), ((right, first), (left, last))]
 
     def cover(self, low: float, high: float, known: tuple[float, float], room: float) -> Cover:
@@ -199,7 +194,7 @@ class _Problems:
             first, last = waiting.pop()
             answered, claims = self.claims(first, last)
             # A worse problem than all before raises the cap, and claims that hold still hold.
-            worst = max(worst, *((self.answer(a)[1], a) for a in answered))
+            worst = max(worst, *((_solution(self, a).lower, a) for a in answered))
             cap = worst[0] + room * (1 + worst[0])
             if all(largest(claim) <= cap for claim in claims):
                 found |= dict.fromkeys(claims)
@@ -216,7 +211,7 @@ class _Problems:
         # has |D| = 1/y ≤ 1/a: where these are below the value, no proof is needed. A value below
         # the tolerance is none.
         logs = np.linspace(-0.4, -0.1, 4) * math.log(self.kappa)
-        answers = [(self.answer(a)[1], a) for a in np.exp(logs).tolist()]
+        answers = [(_solution(self, a).lower, a) for a in np.exp(logs).tolist()]
         known = max((0.1 * self.tolerance, 1.0), *answers)
         low = math.sqrt(known[0] / self.kappa)
         return self.cover(low, max(low, 1 / math.sqrt(known[0])), known, 0.6 * self.tolerance)
