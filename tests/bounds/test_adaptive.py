@@ -109,7 +109,7 @@ ITERATIONS = [
     st.GradientDescent(0.5),  # many mixtures are equally good
     st.Nesterov(0.03),
     st.NuMethod(0.05),
-    st.NuMethod(0.1, 0.5),  # late stops oscillate for long
+    pytest.param(st.NuMethod(0.1, 0.5), marks=long),  # late stops oscillate for long
     st.HeavyBall(0.1, 0.8),
 ]
 
