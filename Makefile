@@ -36,7 +36,7 @@ coverage: setup  ## run all tests, and say which lines they do not reach; slower
 soak: setup  ## try SOAK generated problems, 20000 by default, against a slow oracle: an hour or so
 	STOPTIME_SOAK=$(SOAK) $(BIN)/python -m pytest tests/soak tests/estimators/test_checks.py \
 		tests/stopping/test_leave_one_out.py tests/stopping/test_training_error.py \
-		tests/bounds/test_adaptive.py tests/test_text.py
+		tests/bounds/test_adaptive.py tests/bounds/test_bounds.py tests/test_text.py
 
 lint: setup  ## style and strict types, from inside and as users see them
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 
 # Marker and colour by √ε, the time of one iteration if the largest eigenvalue is one.

@@ -49,13 +49,17 @@ ax.legend()
 
 # %%
 # Leave-one-out and path GCV converge to the prediction risk plus the noise. Naive GCV has a limit
-# too, which is right for ridge alone.
+# too, which is right for ridge alone; here for rows whose columns are independent and alike.
 
 _, ax = plots.new_figure(figsize=(7, 4.2))
+aspect, energy = p / n, 5.0
+s, weights = st.marchenko_pastur(aspect, phase=30.0)
 for name in ("ridge", "gradient-flow", "accelerated-flow"):
     stops = np.geomspace(0.05, 30, 80)
-    right = st.limiting_risk(name, stops, signal=signal, target="prediction", **known).total + 1
-    naive = st.limiting_naive_gcv(name, stops, signal=signal, **known)
+    right = st.limiting_risk(name, stops, signal=energy, aspect=aspect, noise=1.0).total + 1
+    g = st.get_method(name).shrinkage(s[:, None], stops)
+    residuals = energy * (weights * s) @ g**2 + 1 - aspect * weights @ (1 - g**2)
+    naive = residuals / (1 - aspect * weights @ (1 - g)) ** 2
     ax.plot(stops, naive / right, color=plots.COLORS[name], label=plots.LABELS[name])
 ax.set(
     xscale="log",
@@ -70,16 +74,19 @@ ax.legend()
 # Learning curves: eigenvalues fall like 1/i, the signal like i⁻³. Ridge saturates: from some number
 # of rows on, no penalty makes up for its slower rate.
 
-powers = np.arange(1.0, 121) ** -1.0
-curves = [
-    st.risk_curve_by_size(
-        method, (powers, np.ones(120)), st.power_signal(3), 0.01, n=np.geomspace(20, 2000, 6)
-    )
-    for method in ("ridge", "gradient-flow", "critical-flow")
-]
+number = np.arange(1.0, 121)
+powers = {"covariance": (1 / number, np.ones(120)), "signal": 120 * number**-3.0, "noise": 0.01}
+sizes = np.geomspace(20, 2000, 6)
 _, ax = plots.new_figure(figsize=(7, 4.2))
-plots.learning(curves, ax=ax)
-ax.set(title="least prediction risk")
-for curve in curves:
-    print(f"{plots.LABELS[curve.method.name]:>22}: exponents {curve.exponents.round(2)}")
+for name in ("ridge", "gradient-flow", "critical-flow"):
+    stops = [0.0, 1e4 if st.get_method(name).time_power == 1 else 300.0]
+    curves = [
+        st.limiting_risk(name, stops, aspect=120 / n, target="prediction", **powers) for n in sizes
+    ]
+    least = np.array([curve.best_total for curve in curves])
+    ax.plot(sizes, least, "o-", color=plots.COLORS[name], label=plots.LABELS[name], markersize=4)
+    exponents = np.diff(np.log(least)) / np.diff(np.log(sizes))
+    print(f"{plots.LABELS[name]:>22}: exponents {exponents.round(2)}")
+ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="least prediction risk")
+ax.legend()
 plt.show()

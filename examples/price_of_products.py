@@ -14,9 +14,9 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.bounds import best_guarantees, hardest_spectrum
+from stoptime.bounds import hardest_spectrum
 from stoptime.methods.conjugate_gradient import conjugate_gradients, ritz_gain
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 
 PRODUCTS_CONDITION = 1000.0  # the largest eigenvalue over the best penalty
@@ -47,18 +47,32 @@ def guarantees_by_products(products, condition):
     up to ``products`` products, in the limit of many directions and at the best stop so far. Other
     spectra may be worse.
     """
-    known = {"largest_eigenvalue": condition, "penalty": 1.0}
     angles = (2 * np.arange(products + 1) + 1) * np.arcsinh(1 / np.sqrt(condition))
     found = {"optimal iteration": np.tanh(angles) ** -2.0}
     for label, (method, _) in COMPARED_ITERATIONS.items():
-        found[label] = best_guarantees(method, products, **known)
+        found[label] = best_guarantees(method, products, condition)
     descents = [
-        best_guarantees(st.GradientDescent(c / condition), products, **known) for c in DESCENT_STEPS
+        best_guarantees(st.GradientDescent(c / condition), products, condition)
+        for c in DESCENT_STEPS
     ]
     found["gradient descent, best step"] = np.min(descents, axis=0)
     found["conjugate gradients, worst found"] = _worst_found(products, condition, 0.0)
     found["conjugate gradients for ridge, worst found"] = _worst_found(products, condition, 1.0)
     return found
+
+
+def best_guarantees(method, products, condition):
+    """Return the largest Bayes risk over that of the best ridge, at the best stop so far."""
+    # √x·(g - φ) is an odd trigonometric polynomial of this degree in the angle with x = R·sin²
+    degree = 2 * products + 1
+    x = condition * np.sin(np.linspace(0, np.pi / 2, 16 * degree + 1)) ** 2
+    k = np.arange(products + 1)
+    # zero is among the eigenvalues, so that parameters cannot adapt to the smallest one
+    tuned = method.tuned_to([0.0, condition])
+    g, gain = tuned.shrinkage(x[:, None], k), tuned.gain(x[:, None], k)
+    excess = (x[:, None] * (g - gain) ** 2).max(axis=0)
+    # between points of distance h it grows at most by 1/cos(degree·h/2) (Ehlich, Zeller 1964)
+    return 1 + np.cos(np.pi / 64) ** -2 * np.minimum.accumulate(excess)
 
 
 def _worst_found(products, condition, penalty):

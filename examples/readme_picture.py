@@ -41,7 +41,9 @@ decays = np.linspace(0, 3, 16)
 problem = {"eigenvalues": 1 / np.arange(1, 151.0), "noise": 0.25, "n_samples": 300}
 for method in METHODS:
     inflations = [
-        st.inflation(method, signal=st.power_signal(decay), target="prediction", **problem).ratio
+        st.inflation(
+            method, signal=np.arange(1, 151.0) ** (-decay / 2), target="prediction", **problem
+        ).ratio
         for decay in decays
     ]
     color = plots.COLORS[method.name]

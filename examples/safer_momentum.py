@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import stoptime as st
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 
 FRICTIONS = np.unique([*np.geomspace(2, 21, 20), *np.linspace(4, 5, 9), 3, 6, 7, 9])

@@ -18,7 +18,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import scale
 
 import stoptime as st
-from stoptime.paper.experiment import Experiment
+from stoptime.paper.reproduction import Experiment
 from stoptime.show import plots
 
 RESPONSES = 100

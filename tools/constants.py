@@ -208,7 +208,7 @@ def ratio_to_ridge(method: str | st.Method, a: float, b: float, noise: float) ->
     return st.inflation(
         method,
         eigenvalues=np.arange(1.0, 401) ** -a,
-        signal=st.power_signal(b),
+        signal=np.arange(1.0, 401) ** (-b / 2),
         noise=noise,
         n_samples=2000,
         target="prediction",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from stoptime.paper.experiment import Experiment
-from stoptime.paper.reproduction import reproduce
+from stoptime.paper.reproduction import Experiment, reproduce
 
 EXAMPLES = (
     "from_flow_to_iteration",
     "price_of_products",
     "random_batches",
     "safer_momentum",
+    "sharp_constant",
     "what_adam_regularises",
 )
 

@@ -83,18 +83,9 @@ from stoptime.theory.calibration import (
     equivalent_stop,
     guarantee,
 )
-from stoptime.theory.limits import (
-    LearningCurve,
-    LimitCurve,
-    learning_curve,
-    limiting_naive_gcv,
-    limiting_risk,
-    marchenko_pastur,
-    risk_curve_by_size,
-)
+from stoptime.theory.limits import LimitCurve, limiting_risk, marchenko_pastur
 from stoptime.theory.oracle import Oracle, estimate_oracle
 from stoptime.theory.risk import Inflation, RiskCurve, bayes_risk, inflation, risk
-from stoptime.theory.signals import PowerSignal, power_signal, risk_exponent
 
 __all__ = [
     "ADAPTIVE", "FAMILY", "GCV", "ITERATIONS", "METHODS", "NCP", "RULES", "SGD", "SURE",
@@ -105,9 +96,9 @@ __all__ = [
     "Filter", "GradientDescent",
     "GradientFlow", "HeavyBall", "HeavyBallFlow", "HighResolutionAcceleratedFlow",
     "HighResolutionFlow", "HoldOut", "Inflation",
-    "IteratedRidge", "Iteration", "LCurve", "LearningCurve", "LeaveOneOut", "LimitCurve", "Method",
+    "IteratedRidge", "Iteration", "LCurve", "LeaveOneOut", "LimitCurve", "Method",
     "Nesterov", "NuMethod", "OneStandardError", "OptimalIteration", "Oracle", "Path",
-    "PathGCV", "Plan", "PlugIn", "PowerSignal", "PreparationWarning", "Problem", "RMSProp",
+    "PathGCV", "Plan", "PlugIn", "PreparationWarning", "Problem", "RMSProp",
     "Recurrence", "Ridge", "RiskCurve", "Rule", "SpectralCutoff", "Spectrum", "Statistics",
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
@@ -115,9 +106,9 @@ __all__ = [
     "StoppedRegressorCV", "TableFit", "TablePreparation", "VanishingDecay", "as_iteration",
     "bayes_risk", "bounds", "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
-    "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation", "learning_curve",
-    "leave_one_out", "left_out_predictions", "left_out_residuals", "limiting_naive_gcv",
+    "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation",
+    "leave_one_out", "left_out_predictions", "left_out_residuals",
     "limiting_risk", "load", "marchenko_pastur", "naive_gcv", "path", "path_gcv", "plan",
-    "power_signal", "predict_interval", "risk", "risk_curve_by_size", "risk_exponent", "save",
+    "predict_interval", "risk", "save",
     "schedules", "stochastic", "summarise", "to_sklearn", "training_error",
 ]  # fmt: skip

@@ -22,26 +22,16 @@ def risk_ratio(x, g):
     return (1 + x) * g**2 + (1 + x) * (1 - g) ** 2 / x
 
 
-def matern(u):
-    """The shrinkage of critically damped flow, straight from its definition."""
-    return (1 + u) * np.exp(-u)
-
-
-def iterated(times, u):
-    """The shrinkage of iterated ridge at stop u², straight from its definition."""
-    return (1 + u**2 / times) ** -float(times)
-
-
 def shrinkage(method, u):
     """The shrinkage of a flow as a function of u = t√s, or u² = ts, from its definition."""
     match method:
         case st.GradientFlow():
             return np.exp(-(u**2))
         case st.CriticalFlow():
-            return matern(u)
+            return (1 + u) * np.exp(-u)
         case st.AcceleratedFlow():
             return bessel(method.friction, u)
         case st.IteratedRidge():
-            return iterated(method.times, u)
+            return (1 + u**2 / method.times) ** -float(method.times)
         case st.Butterworth():
             return 1 / (1 + u ** (2 * method.order))

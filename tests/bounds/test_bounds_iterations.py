@@ -1,13 +1,14 @@
 """Certified constants of the iterations: against their loops, their flows, and brute force."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bounds.formulas import risk_ratio
 from stoptime import bounds
-from stoptime.bounds import balls, certificates, iterates, iterations
+from stoptime.bounds import balls, certificates, iterations
 from stoptime.bounds.minimax import Strategy
 from stoptime.methods.iterations import (
     SGD,
@@ -103,7 +104,7 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
             steps = [method.update(j) for j in range(1, k + 1)]
             rho = balls.exact(step * penalty).sqrt()
             reach = (step * low, step * high)
-            attained, cap = iterates.loop_excess(steps, rho, reach, 1e-5)
+            attained, cap = iterations.loop_excess(steps, rho, reach, 1e-5)
         assert worst <= cap * (1 + 1e-12)
         assert attained <= worst * (1 + 1e-5) + 1e-9
         assert cap - attained <= 3e-5 * max(1, cap)
@@ -144,15 +145,11 @@ HARD_STEP = 0.003979  # for the momentum 0.99; its best stops are 217 and 221
 
 
 def test_peaks_of_fast_oscillations_are_found_between_the_angles():
-    method = HeavyBall(HARD_STEP, 0.99)
-    with balls.working_precision():
-        _, heights = iterations._peaks(iterations.step_game(method))
+    found = bounds.risk_inflation(HeavyBall(HARD_STEP, 0.99))
     y = np.sin(np.linspace(1e-4, np.pi / 2, 200_001)) ** 2
-    close = np.flatnonzero(heights <= 1.002 * heights.min())
-    assert set(close) == {217, 221}
-    for k in close.tolist():
-        ratio = risk_ratio(y / HARD_STEP, method.with_params(step=1.0).shrinkage(y, k)).max()
-        assert 1 + heights[k] == pytest.approx(ratio, rel=1e-5)
+    g = HeavyBall(1.0, 0.99).shrinkage(y, found.stop)
+    assert found.stop in {217, 221}
+    assert risk_ratio(y / HARD_STEP, g).max() == pytest.approx(found.upper, rel=1e-4)
 
 
 def test_random_spectra_and_steps_do_not_refute_the_constants():
@@ -187,13 +184,16 @@ def test_one_iterate_at_one_step():
 
 def test_a_false_claim_about_all_stops_is_refused():
     with balls.working_precision():
-        game = iterations.step_game(Nesterov(0.05))
-        angles, heights = iterations._peaks(game)
-        iterations.prove_floor_by_angles(game, 0.998 * heights.min(), angles)
+        game = replace(iterations.step_game(Nesterov(0.05)), last=60)
+        angles, heights = game.peaks()
+        spectra = list(map(Strategy.single, angles.tolist()))
+        least = heights.min()
+        iterations.prove_floor(game, 0.998 * least, spectra)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
-            iterations.prove_floor_by_angles(game, 1.002 * heights.min(), angles)
-        with pytest.raises(bounds.WorkLimitError, match="late stop"):
-            iterations.prove_floor_by_angles(game, 0.998 * heights.min(), angles[:6])
+            iterations.prove_floor(game, 1.002 * least, spectra)
+        late = game.late_witness(least)
+        assert game.late_stops_are_worse(late, 0.998 * least)
+        assert not replace(game, last=6).late_stops_are_worse(late, 0.998 * least)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_loops_of_any_kind_are_proven(options):
 
 def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
     unproven = plan(1e-4, step=0.5, momentum=0.9)
-    assert unproven.iterations > iterates.LONGEST_LOOP
+    assert unproven.iterations > iterations.LONGEST_LOOP
     assert not unproven.run.proven
     assert unproven.descent.proven
     assert str(unproven).endswith("not proven for nesterov (lr 0.5, momentum 0.9)")

@@ -38,16 +38,16 @@ def test_mixture_and_spectrum_are_proven_and_nothing_better():
         game = flows._FlowGame(GAUSSIAN, 8.0, 12.0, 5000)
         above = game.solved(game.places, game.stops[:-1], 1e-5)
         below = game.solved(game.places[:-1], game.stops, 1e-5)
-        game.prove_cap(above.mixture, 0.07487)
+        minimax.prove_claim([(game, above.mixture)], 0.07487)
         game.prove_floor(below.spectrum, 0.07483)
         with pytest.raises(bounds.WorkLimitError):
-            game.prove_cap(above.mixture, 0.07483)
+            minimax.prove_claim([(game, above.mixture)], 0.07483)
         with pytest.raises(bounds.WorkLimitError):
             game.prove_floor(below.spectrum, 0.07487)
         # with friction 2 the bias of large eigenvalues does not fall
         undamped = flows._FlowGame(shape_of(st.AcceleratedFlow(2.0)))
         with pytest.raises(bounds.WorkLimitError, match="falls too slowly"):
-            undamped.prove_cap(Strategy.single(1.0), 0.9)
+            minimax.prove_claim([(undamped, Strategy.single(1.0))], 0.9)
         # stops so early that late ones are better
         near = flows._FlowGame(GAUSSIAN, 2.0, 0.3)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
@@ -66,10 +66,10 @@ def test_one_problem_of_the_heavy_ball_is_proven_and_nothing_better(a, kappa):
     assert height == pytest.approx(least, rel=0.01)
     assert height <= 1.0001 * least
     with balls.working_precision():
-        game.prove_cap(Strategy.single(stop), 1.0001 * height)
+        minimax.prove_claim([(game, Strategy.single(stop))], 1.0001 * height)
         game.prove_floor(None, 0.9999 * height)
         with pytest.raises(bounds.WorkLimitError):
-            game.prove_cap(Strategy.single(stop), 0.999 * height)
+            minimax.prove_claim([(game, Strategy.single(stop))], 0.999 * height)
         with pytest.raises(bounds.WorkLimitError):
             game.prove_floor(None, 1.001 * height)
 
@@ -78,7 +78,7 @@ def test_a_claim_that_is_true_to_rounding_at_a_point_is_given_up():
     """The proof of this claim once went on forever."""
     game = heavy_ball._HeavyBallGame(5.0, 1.2)
     with balls.working_precision(), pytest.raises(bounds.WorkLimitError, match="double precision"):
-        game.prove_cap(Strategy.single(0.7), 0.49)
+        minimax.prove_claim([(game, Strategy.single(0.7))], 0.49)
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -88,12 +88,12 @@ def test_a_cover_leaves_no_problem_out_and_finds_those_that_are_worse(adaptive):
     worst = problems.worst()
     cover = problems.cover(0.3, 1.5, (0.1, 1.0), 6e-4)
     assert cover.value == pytest.approx(worst.value, rel=2e-3)
-    assert problems.answer(cover.worst)[1] == cover.value
+    assert heavy_ball._solution(problems, cover.worst).lower == cover.value
     cap = cover.value + 6e-4 * (1 + cover.value)
-    assert all(problems.highest(claim) <= cap for claim in cover.claims)
+    assert all(heavy_ball.largest(claim) <= cap for claim in cover.claims)
     single = [claim[0] for claim in cover.claims if len(claim) == 1]
-    assert min(a for a, _ in single) == 0.3
-    assert max(a for a, _ in single) == 1.5
+    assert min(game.a for game, _ in single) == 0.3
+    assert max(game.a for game, _ in single) == 1.5
 
 
 @pytest.mark.parametrize("a", [0.3, 1.0, 4.0])

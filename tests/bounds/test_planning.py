@@ -127,14 +127,6 @@ def test_the_table_names_every_run_and_says_what_it_means(data):
     assert "momentum 0.9" in str(plan(0.1, method="heavy-ball", lr=0.2, momentum=0.9))
 
 
-@pytest.mark.parametrize("lr", [0.1, 0.3, 0.5, 1.0])
-def test_printed_guarantees_are_still_upper_bounds(lr):
-    found = plan(0.01, lr=lr)
-    printed = [float(line.split(" x ")[0].split()[-1]) for line in str(found).splitlines()[2:]]
-    for shown, run in zip(printed, (found.run, found.safer, found.descent), strict=True):
-        assert run.inflation <= shown <= run.inflation + 1e-3
-
-
 def test_a_plan_of_millions_of_iterations_needs_no_recurrence(monkeypatch):
     monkeypatch.setattr(HeavyBall, "coefficients", lambda *_: pytest.fail("a step was taken"))
     run = plan(1e-9, spectrum=[1e-12, 1.0], method="heavy-ball").run

@@ -19,7 +19,6 @@ from stoptime.methods.registry import ALL_METHODS, as_content, from_content
 from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.calibration import largest_possible
 from stoptime.theory.search import risk_ratio, stop_with_gain
-from stoptime.theory.signals import qualification
 
 S = np.array([0.05, 0.2, 0.5, 1.0])  # of a spectrum to which every method can be tuned
 TUNED = [cls().tuned_to(S) for cls in ALL_METHODS.values()]
@@ -185,19 +184,26 @@ def test_an_iteration_diverges_from_its_largest_eigenvalue_on(method):
         method.check_convergence(most * (1 + 1e-12))
 
 
-@pytest.mark.parametrize(
-    "method", [*FILTERS[:7], st.IteratedRidge(9), st.Butterworth(9), st.AcceleratedFlow(9.0)]
-)
-def test_the_shrinkage_falls_with_the_power_that_the_qualification_says(method):
+QUALIFICATIONS = {
+    st.Ridge(): 1,
+    st.IteratedRidge(9): 9,
+    st.Butterworth(9): 9,
+    st.AcceleratedFlow(3.0): 3 / 4,
+    st.AcceleratedFlow(9.0): 9 / 4,
+    st.GradientFlow(): np.inf,
+    st.CriticalFlow(): np.inf,
+}
+
+
+@pytest.mark.parametrize(("method", "q"), QUALIFICATIONS.items(), ids=str)
+def test_the_shrinkage_falls_with_the_power_that_the_qualification_says(method, q):
     """The ratio of the envelopes at two eigenvalues, far beyond the equivalent penalty."""
-    if isinstance(method, st.HeavyBallFlow):
-        return
     phases = np.array([1e3, 1e5])[:, None] + np.linspace(0, np.pi, 100)
     near, far = np.abs(method.shrinkage(phases**2, 1.0)).max(axis=1)
-    if qualification(method) == np.inf:
+    if q == np.inf:
         assert far == 0
-        return
-    assert np.log(near / far) / np.log(1e4) == pytest.approx(qualification(method), rel=1e-3)
+    else:
+        assert np.log(near / far) / np.log(1e4) == pytest.approx(q, rel=1e-3)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """Limits for rows of any covariance: closed forms, moments, random matrices, cross-validation."""
 
 import pickle
-import warnings
-from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 from scipy.integrate import quad
 
 import stoptime as st
-from stoptime.show import plots
 from stoptime.theory.limiting_spectrum import PANEL_NODES, Limit, panels_for
 from stoptime.theory.limits import SMOOTH_PANEL, population_of
 
@@ -156,7 +153,7 @@ def test_random_matrices_approach_the_limit(method, aspect):
 
 
 @pytest.mark.parametrize("name", ["ridge", "nesterov-flow"])
-def test_cross_validation_converges_to_prediction_error_and_naive_gcv_does_not(name):
+def test_cross_validation_converges_to_prediction_error(name):
     n, stops = 240, np.array([1.0, 4.0, 12.0])
     tau = np.repeat([1.0, 5.0], 144)
     found = []
@@ -166,22 +163,14 @@ def test_cross_validation_converges_to_prediction_error_and_naive_gcv_does_not(n
         beta = rng.standard_normal((len(tau), 6)) * np.sqrt(tau[:, None] / 3 * 5 / len(tau))
         y = X @ beta + rng.standard_normal((n, 6))
         spectrum = st.decompose(X, y, fit_intercept=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            rules = [st.naive_gcv(spectrum, name, stops), st.path_gcv(spectrum, name, stops)]
+        gcv = st.path_gcv(spectrum, name, stops)
         loo = st.leave_one_out(X, y, name, stops, spectrum=spectrum, fit_intercept=False).errors
-        found.append([one.mean(axis=1) for one in (*rules, loo)])
+        found.append([one.mean(axis=1) for one in (gcv, loo)])
     mean = np.mean(found, axis=0)
     spread = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     known = {"aspect": 1.2, "signal": [5 / 3, 25 / 3], "noise": 1.0, "covariance": TWO_POINT}
     right = st.limiting_risk(name, stops, target="prediction", **known).total + 1
-    naive = st.limiting_naive_gcv(name, stops, **known)
-    for found_mean, error, limit in zip(mean, spread, (naive, right, right), strict=True):
-        assert np.all(np.abs(found_mean - limit) <= 5 * error + 8 / n * limit)
-    if name == "ridge":
-        np.testing.assert_allclose(naive, right, rtol=1e-8)
-    else:
-        assert naive[-1] > 1.2 * right[-1]
+    assert np.all(np.abs(mean - right) <= 5 * spread + 8 / n * right)
 
 
 def test_late_stops_end_at_least_squares():
@@ -194,7 +183,6 @@ def test_late_stops_end_at_least_squares():
     wide = st.limiting_risk("ridge", [1e9, np.inf], aspect=2.0, **known)
     np.testing.assert_allclose(wide.total[0], wide.total[1], rtol=1e-6)
     assert wide.bias[1] > 0.1
-    assert np.isinf(st.limiting_naive_gcv("ridge", [np.inf], aspect=2.0, signal=1, noise=1)).all()
     # hardly damped oscillations that have ended need no nodes
     damped = st.limiting_risk(st.HeavyBallFlow(0.3), [1e6, np.inf], aspect=0.5, **known)
     assert damped.total[0] == pytest.approx(damped.total[1], rel=1e-12)
@@ -231,9 +219,7 @@ def test_special_populations_and_signals():
     curve = st.limiting_risk("nesterov-flow", [0.0, 5.0], **nothing)
     assert (curve.bias.tolist(), curve.variance.tolist()) == ([3.0, 3.0], [0.0, 0.0])
     known = {"aspect": 0.5, "noise": 0.0, "covariance": ([0.5, 2.0, 1.0], [1, 1, 2])}
-    curve = st.limiting_risk(
-        "ridge", [0.0], signal=st.power_signal(2), target="prediction", **known
-    )
+    curve = st.limiting_risk("ridge", [0.0], signal=[4 / 9, 4, 0.5], target="prediction", **known)
     assert curve.bias[0] == pytest.approx(2.0 + 1.0 / 4 + 0.5 / 9, rel=1e-9)
     # automatic dampings and steps are those of the edges of the limit
     known = {"signal": 1, "noise": 1}
@@ -297,66 +283,3 @@ def test_extreme_populations_keep_mass_and_mean():
         assert mass.sum() == pytest.approx(1.0, rel=1e-6)
         assert mass @ limit.eigenvalues == pytest.approx(counts @ tau / counts.sum(), rel=1e-9)
         assert len(mass) < 10_000
-
-
-@pytest.mark.parametrize(
-    ("method", "b", "directions"),
-    [(st.Ridge(), 4, (5, 12)), (st.GradientFlow(), 4, (5, 12)), (st.Ridge(), 6, (5, 10))],
-    ids=str,
-)
-def test_risk_falls_with_the_powers_of_source_and_capacity(method, b, directions):
-    """Ridge saturates: for a = 1.5 its exponent is -3/4, however smooth the signal."""
-    expected = st.risk_exponent(method, eigenvalue_decay=1.5, signal_decay=b)
-    m = -expected / (1 + expected)
-    covariance = (np.arange(1.0, 61) ** -1.5, np.ones(60))
-    sizes = np.array(directions, dtype=float) ** (m + 1)
-    curve = st.risk_curve_by_size(method, covariance, st.power_signal(b), 1.0, n=sizes)
-    assert curve.quadrature_error.max() < 1e-6 * curve.risk.max()
-    assert curve.exponents[0] == pytest.approx(expected, rel=0.05)
-
-
-@pytest.mark.parametrize("method", ["ridge", "critical-flow", "nesterov-flow", "gradient-descent"])
-def test_each_size_has_the_least_risk_of_the_limit(method):
-    known = {"signal": [1.0, 3.0], "noise": 0.5, "covariance": ([1.0, 0.2], [1, 2])}
-    curve = st.risk_curve_by_size(method, n=[40, 200], n_features=100, **known)
-    stops = np.arange(0, 60) if method == "gradient-descent" else np.geomspace(0.05, 60, 60)
-    for n, risk, stop in zip(curve.n, curve.risk, curve.stop, strict=True):
-        limit = st.limiting_risk(method, stops, aspect=100 / n, target="prediction", **known)
-        assert risk == pytest.approx(limit.best_total, rel=1e-6)
-        assert limit.model.total(np.array([stop]))[0] == pytest.approx(risk, rel=1e-6)
-    assert curve.risk[1] < curve.risk[0]
-    assert curve.stop[1] > curve.stop[0]
-
-
-def test_risk_by_size_at_its_ends_and_by_its_old_name():
-    known = {"covariance": ([1.0, 0.2], [1, 1]), "signal": 1.0, "noise": 0.5, "n": [5]}
-    with pytest.warns(DeprecationWarning, match="risk_curve_by_size"):
-        old = st.learning_curve("ridge", target="estimation", **known)
-    given = st.risk_curve_by_size("ridge", target="estimation", n_features=2, **known)
-    assert old.risk == given.risk
-    # ridge is best at the penalty σ²p/(r²n) for this prior
-    assert given.stop[0] == pytest.approx(5.0, rel=1e-3)
-    # with a strong signal in few directions of a wide design, many small ones act as a penalty
-    wide = {"covariance": ([1.0, 0.01], [1, 9]), "n": [50], "n_features": 200}
-    ridge = st.risk_curve_by_size("ridge", signal=[1.0, 0.0], noise=1e-6, **wide)
-    assert np.isinf(ridge.stop[0])
-    flow = st.risk_curve_by_size("nesterov-flow", signal=[1.0, 0.0], noise=1e-6, **wide)
-    assert flow.risk[0] <= ridge.risk[0]
-    nothing = st.risk_curve_by_size("nesterov-flow", signal=0.0, noise=1.0, **wide)
-    assert (nothing.stop[0], nothing.risk[0]) == (0.0, 0.0)
-    for wrong in ({"n": [0]}, {"noise": 0.0}, {"n_features": 0}):
-        with pytest.raises(ValueError, match="must be a positive number"):
-            st.risk_curve_by_size("ridge", **known | wrong)
-
-
-def test_risk_by_size_is_drawn():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    curve = st.risk_curve_by_size("ridge", ([1.0], [1.0]), 1.0, 1.0, n=[5, 50], n_features=10)
-    assert repr(curve).startswith("LearningCurve(Ridge(), n from 5 to 50")
-    np.testing.assert_array_equal(curve.plot().lines[0].get_ydata(), curve.risk)
-    # several methods of one name differ in colour and label, and take no colour of another method
-    methods = (st.AcceleratedFlow(3.0), st.AcceleratedFlow(5.0), st.Ridge(), st.GradientFlow())
-    drawn = plots.learning([replace(curve, method=method) for method in methods]).lines
-    assert len({line.get_color() for line in drawn}) == 4
-    assert len({line.get_label() for line in drawn}) == 4
-    plt.close("all")

@@ -8,23 +8,25 @@ implicit regularization.
 
 from __future__ import annotations
 
-from stoptime.bounds.products import (  # isort: skip
-    best_guarantees, conjugate_gradient_risk, hardest_spectrum, price_of_products,
-)  # fmt: skip
-from stoptime.bounds.summary import (  # isort: skip
-    BoundsRow, BoundsTable, coupling_counterexample, heavy_ball_theorem, statements, table,
-)  # fmt: skip
-from stoptime.bounds.balls import AdaptiveEnclosure, Enclosure, WorkLimitError
+from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import (
     bias_coupling,
     parameter_error,
     risk_inflation,
     variance_coupling,
 )
+from stoptime.bounds.products import hardest_spectrum, price_of_products
+from stoptime.bounds.summary import (
+    BoundsRow,
+    BoundsTable,
+    coupling_counterexample,
+    heavy_ball_theorem,
+    table,
+)
 
 __all__ = [
-    "AdaptiveEnclosure", "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError",
-    "best_guarantees", "bias_coupling", "conjugate_gradient_risk", "coupling_counterexample",
+    "BoundsRow", "BoundsTable", "Enclosure", "WorkLimitError",
+    "bias_coupling", "coupling_counterexample",
     "hardest_spectrum", "heavy_ball_theorem", "parameter_error",
-    "price_of_products", "risk_inflation", "statements", "table", "variance_coupling",
+    "price_of_products", "risk_inflation", "table", "variance_coupling",
 ]  # fmt: skip

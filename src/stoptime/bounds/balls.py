@@ -41,6 +41,12 @@ class Enclosure:
     Both ends are rounded outwards, so the inequalities hold for the printed numbers themselves. At
     ``stop`` the constant is (nearly) attained, in the units of the function that returned it.
 
+    Where the stop may depend on the spectrum, there are witnesses. ``mixture`` has pairs of a stop
+    and its weight, which prove the upper end: on no spectrum is the weighted mean of their risks
+    larger. ``spectrum`` has pairs of an eigenvalue, in units of the best penalty, and the share of
+    directions that have it; on this spectrum no stop has a smaller ratio than the lower end. A
+    share of 0 stands for a vanishing one. ``stop`` is then the one with the largest weight.
+
     Examples
     --------
     >>> constant = Enclosure(1.5, 1.625, stop=1.7553)
@@ -53,6 +59,8 @@ class Enclosure:
     lower: float
     upper: float
     stop: float
+    mixture: tuple[tuple[float, float], ...] = ()
+    spectrum: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         # The negated comparison refuses NaN too.
@@ -75,26 +83,9 @@ class Enclosure:
 
     def __str__(self) -> str:
         lower, upper = self.printed()
+        if self.spectrum:
+            return f"[{lower}, {upper}] with the stop chosen for each spectrum"
         return f"[{lower}, {upper}] at stop {self.stop:.6g}"
-
-
-@dataclass(frozen=True)
-class AdaptiveEnclosure(Enclosure):
-    """An enclosure of the ratio in which the stop may depend on the spectrum, with its witnesses.
-
-    ``mixture`` has pairs of a stop and its weight, which prove the upper end: on no spectrum is the
-    weighted mean of their risks larger. ``spectrum`` has pairs of an eigenvalue, in units of the
-    best penalty, and the share of directions that have it; on this spectrum no stop has a smaller
-    ratio than the lower end. A share of 0 stands for a vanishing one. ``stop`` is the one with the
-    largest weight in the mixture.
-    """
-
-    mixture: tuple[tuple[float, float], ...]
-    spectrum: tuple[tuple[float, float], ...]
-
-    def __str__(self) -> str:
-        lower, upper = self.printed()
-        return f"[{lower}, {upper}] with the stop chosen for each spectrum"
 
 
 def require_flint() -> Any:
@@ -191,23 +182,18 @@ def verify(holds: Callable[[Box], bool], box: Box) -> None:
     for _ in range(WORK_LIMIT):
         part = waiting.pop()
         if not holds(part):
-            waiting.extend(_halves(part))
+            # The longest side is cut, and both halves contain the cut, so that no gap is left.
+            side = max(range(len(part)), key=lambda i: part[i][1] - part[i][0])
+            low, high = part[side]
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                raise WorkLimitError(
+                    "The proof needs boxes finer than double precision; use a larger tolerance."
+                )
+            halves = ((low, middle), (middle, high))
+            waiting += [(*part[:side], half, *part[side + 1 :]) for half in halves]
         if not waiting:
             return
     raise WorkLimitError(
         f"Not proven within {WORK_LIMIT} boxes, near {waiting[-1]}; use a larger tolerance."
     )
-
-
-def _halves(box: Box) -> tuple[Box, Box]:
-    # The longest side is cut, and both halves contain the cut, so that no gap is left.
-    side = max(range(len(box)), key=lambda i: box[i][1] - box[i][0])
-    low, high = box[side]
-    middle = 0.5 * (low + high)
-    if not low < middle < high:
-        raise WorkLimitError(
-            "The proof needs boxes finer than double precision; use a larger tolerance."
-        )
-    left = (*box[:side], (low, middle), *box[side + 1 :])
-    right = (*box[:side], (middle, high), *box[side + 1 :])
-    return left, right

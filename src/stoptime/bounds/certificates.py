@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
+    Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
     working_precision,
 )  # fmt: skip
 from stoptime.bounds.filters import SHAPES, shape_of
@@ -52,10 +52,8 @@ def risk_inflation(
               = \min_{\nu} \max_{x \ge 0} \sum_j \nu_j F(x, \tau_j), \qquad
               F = (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x},
 
-    the latter with a minimum over mixtures ν of stops. Its result is an
-    :class:`~stoptime.bounds.AdaptiveEnclosure`, with the mixture that proves the upper end and the
-    spectrum that proves the lower one. F is the ratio of risks in one eigendirection, so that both
-    hold for estimation, for prediction in sample, and at new rows of any covariance.
+    the latter with a minimum over mixtures ν of stops. F is the ratio of risks in one direction, so
+    that both hold for estimation, for prediction in sample, and at new rows of any covariance.
 
     The ``stop`` of the enclosure is the best τ. For heavy-ball flow the constant is the worst of
     all μ/λ*, on which a stop may depend, and the ``stop`` is that of the worst one. For an
@@ -102,18 +100,21 @@ def risk_inflation(
             "The constant of an iteration depends on its step: give the number ελ*, for example "
             f"{type(found).__name__}(step=0.01)."
         )
+
+    def width(default: float) -> float:
+        return positive_number("tolerance", default if tolerance is None else tolerance)
+
     if isinstance(found, HeavyBallFlow):
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
-        width = _width(tolerance, 1e-3 if adaptive else 1e-4)
-        return _proven(heavy_ball_inflation, _condition_number(condition_number), adaptive, width)
+        kappa = _condition_number(condition_number)
+        return _proven(heavy_ball_inflation, kappa, adaptive, width(1e-3 if adaptive else 1e-4))
     if not isinstance(found, PROVEN_ITERATIONS):
-        return _of_a_flow(found, stop, adaptive, _width(tolerance, 1e-4 if adaptive else FINE))
-    width = _width(tolerance, 1e-4)
+        return _of_a_flow(found, stop, adaptive, width(1e-4 if adaptive else FINE))
     if adaptive:
-        return _proven(step_ratio, found, width)
+        return _proven(step_ratio, found, width(1e-4))
     k = None if stop is None else whole_number("stop", stop, least=0)
-    return _proven(step_inflation, found, k, width)
+    return _proven(step_inflation, found, k, width(1e-4))
 
 
 def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
@@ -129,19 +130,15 @@ def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) ->
             return _proven(flow_ratio, shape, width)
         return _proven(flow_inflation, shape, tau, width)
     if adaptive:
-        return AdaptiveEnclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
+        return Enclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
     # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
     t = exact(1.0 if tau is None else tau)
     value = (1 + t) ** 2 / (4 * t)
     return Enclosure(downward(value), upward(value), float(t))
 
 
-def _width(tolerance: float | None, default: float) -> float:
-    return positive_number("tolerance", default if tolerance is None else tolerance)
-
-
 def parameter_error(
-    method: str | Method, *, calibration: float = 1.0, tolerance: float | None = None
+    method: str | Method, *, calibration: float = 1.0, tolerance: float = FINE
 ) -> Enclosure:
     r"""Enclose the largest distance of a method's coefficients from ridge's, at any stop.
 
@@ -160,8 +157,8 @@ def parameter_error(
         Any friction; heavy-ball flow needs ``damping="critical"``.
     calibration : float, default=1.0
         The c > 0 above; the paper has 1.
-    tolerance : float, optional
-        See :func:`risk_inflation`; always 1e-10 by default, relative if the constant exceeds 1.
+    tolerance : float, default=1e-10
+        See :func:`risk_inflation`; relative if the constant exceeds 1.
 
     Examples
     --------
@@ -170,7 +167,7 @@ def parameter_error(
     [0.765625, 0.765625] at stop 0
     """
     c = positive_number("calibration", calibration)
-    return _distance(method, c, _width(tolerance, FINE), 0)
+    return _distance(method, c, tolerance, 0)
 
 
 def variance_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclosure:
@@ -180,16 +177,8 @@ def variance_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclo
               C_2 = \sup_u \Big( \frac{(1 + u^2)(1 - g(u))}{u^2} \Big)^2
 
     with λ = 1/t² and u = t√s, or λ = 1/t and u² = ts where stops scale like 1/λ. Of the two
-    inequalities in Section 3.3 of the paper this one holds: the variance of accelerated flow never
-    exceeds that of ridge by more than a factor. It holds in each direction, so for estimation and
-    for prediction. For heavy-ball flow the supremum is also over the damping.
-
-    Parameters
-    ----------
-    method : Ridge, IteratedRidge, Butterworth, or a flow
-        Any friction; heavy-ball flow needs ``damping="critical"``.
-    tolerance : float, default=1e-10
-        See :func:`risk_inflation`.
+    inequalities in Section 3.3 of the paper this one holds. It holds in each direction, so for
+    estimation and for prediction. The parameters are those of :func:`parameter_error`.
 
     Examples
     --------

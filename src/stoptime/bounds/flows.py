@@ -20,8 +20,8 @@ from stoptime.bounds.balls import (  # isort: skip
 from stoptime.bounds.filters import Cell, Shape
 
 from stoptime.bounds.minimax import (  # isort: skip
-    FlowGame, Square, Strategy, adaptive_enclosure, enclosure, imbalance, slightly_above,
-    small_shrinkage_floor,
+    FlowGame, Square, Strategy, adaptive_enclosure, enclosure, imbalance, prove_claim,
+    slightly_above, small_shrinkage_floor,
 )  # fmt: skip
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest
@@ -43,8 +43,7 @@ class _FlowGame(FlowGame):
     shape: Shape
     last_place: float = 8.0
     last_stop: float = 12.0
-    points: int = 500
-    """How many points each of the two parts of both grids has."""
+    points: int = 500  # of each of the two parts of both grids
 
     @cached_property
     def places(self) -> Array:  # type: ignore[override]
@@ -66,19 +65,17 @@ class _FlowGame(FlowGame):
         return self.stops[:-1:10]
 
     def payoff(self, places: Array, stops: Array) -> Array:
-        inner = np.isfinite(places)
-        early = np.isfinite(stops)
-        y = places[inner]
-        out = np.zeros((len(places), len(stops)))
-        g = self.shape.in_floats(np.multiply.outer(y, stops[early]))
-        out[np.ix_(inner, early)] = (y[:, None] * g - (1 - g) / y[:, None]) ** 2
-        if not inner.all():
-            g = self._tails(stops[early] * self.last_place)
-            out[np.ix_(~inner, early)] = (self.last_place * g + (1 + g) / self.last_place) ** 2
-        if not early.all():
-            g = self._tails(y * self.stops[-2])
-            out[np.ix_(inner, ~early)] = np.maximum((1 - g) / y - y * g, 0.0)[:, None] ** 2
-        return out
+        beyond = np.isinf(places)
+        late = np.isinf(stops)
+        y = np.where(beyond, self.last_place, places)[:, None]
+        u = y * np.where(late, self.stops[-2], stops)
+        g = self.shape.in_floats(u)
+        found = (y * g - (1 - g) / y) ** 2
+        far = self._tails(u[beyond])
+        found[beyond] = (self.last_place * far + (1 + far) / self.last_place) ** 2
+        settled = self._tails(u[:, late])
+        found[:, late] = np.maximum((1 - settled) / y - y * settled, 0.0) ** 2
+        return np.asarray(found)
 
     def _tails(self, start: Array) -> Array:
         known = start >= self.shape.tail_start
@@ -152,7 +149,7 @@ def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
         floor = max(below.lower - room, 0.0)
         if cap - floor <= tolerance:
             break
-    game.prove_cap(above.mixture, cap)
+    prove_claim([(game, above.mixture)], cap)
     game.prove_floor(below.spectrum, floor)
     mixture = above.mixture.moved(lambda sigma: sigma ** (2 // shape.order))
     return adaptive_enclosure(floor, cap, tolerance, mixture, below.spectrum.moved(np.square))

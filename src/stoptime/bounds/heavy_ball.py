@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
+    Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
     downward, exact, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
@@ -135,8 +135,14 @@ def _largest(rows: list[Array], a: float) -> Array:
     return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
 
 
-Claim = tuple[tuple[float, Strategy], ...]
-"""Problems a with mixtures: the mean of their sums is to be at most a cap at every place."""
+Claim = tuple[tuple[_HeavyBallGame, Strategy], ...]
+"""Games with mixtures: the mean of their sums is to be at most a cap at every place."""
+
+
+def largest(claim: Claim) -> float:
+    """Return the largest sum of a claim over all places, in floating point."""
+    latest = max(max(mixture.points) for _, mixture in claim)
+    return highest(claim, claim[0][0].places_for(latest))[1]
 
 
 class Cover(NamedTuple):
@@ -162,31 +168,18 @@ class _Problems:
     def game(self, a: float) -> _HeavyBallGame:
         return _HeavyBallGame(self.kappa, a)
 
-    def answer(self, a: float) -> tuple[Strategy, float]:
-        """Return the best mixture of one problem, and a lower estimate of its value."""
-        found = _solution(self, a)
-        return found.mixture, found.lower
-
-    def games(self, claim: Claim) -> list[tuple[_HeavyBallGame, Strategy]]:
-        """Return the mixtures of a claim, each with the game of its problem."""
-        return [(self.game(a), mixture) for a, mixture in claim]
-
-    def highest(self, claim: Claim) -> float:
-        """Return the largest sum of a claim over all places, in floating point."""
-        latest = max(max(mixture.points) for _, mixture in claim)
-        return highest(self.games(claim), self.game(1.0).places_for(latest))[1]
-
     def claims(self, low: float, high: float) -> tuple[list[float], list[Claim]]:
         """Return the problems that are answered, and claims for all problems between two."""
         # Let G₁ and G₂ be the sums of the two mixtures. A problem between, with the logarithm
         # (1 - θ)·log a₁ + θ·log a₂, takes shares 1 - θ and θ of them. As sums are convex in log a,
         # it has at most (1 - θ)²·G₁(a₁) + θ²·G₂(a₂) + θ(1 - θ)·(G₁(a₂) + G₂(a₁)).
+        left, right = self.game(low), self.game(high)
         if not self.adaptive:
             middle = math.sqrt(low * high)
-            mixture, _ = self.answer(middle)
-            return [middle], [((low, mixture),), ((high, mixture),)]
-        first, last = self.answer(low)[0], self.answer(high)[0]
-        return [low, high], [((low, first),), ((high, last),), ((high, first), (low, last))]
+            mixture = _solution(self, middle).mixture
+            return [middle], [((left, mixture),), ((right, mixture),)]
+        first, last = _solution(self, low).mixture, _solution(self, high).mixture
+        return [low, high], [((left, first),), ((right, last),), ((right, first), (left, last))]
 
     def cover(self, low: float, high: float, known: tuple[float, float], room: float) -> Cover:
         """Return claims that cover all problems between two, checked in floating point.
@@ -201,9 +194,9 @@ class _Problems:
             first, last = waiting.pop()
             answered, claims = self.claims(first, last)
             # A worse problem than all before raises the cap, and claims that hold still hold.
-            worst = max(worst, *((self.answer(a)[1], a) for a in answered))
+            worst = max(worst, *((_solution(self, a).lower, a) for a in answered))
             cap = worst[0] + room * (1 + worst[0])
-            if all(self.highest(claim) <= cap for claim in claims):
+            if all(largest(claim) <= cap for claim in claims):
                 found |= dict.fromkeys(claims)
             else:
                 middle = math.sqrt(first * last)
@@ -218,7 +211,7 @@ class _Problems:
         # has |D| = 1/y ≤ 1/a: where these are below the value, no proof is needed. A value below
         # the tolerance is none.
         logs = np.linspace(-0.4, -0.1, 4) * math.log(self.kappa)
-        answers = [(self.answer(a)[1], a) for a in np.exp(logs).tolist()]
+        answers = [(_solution(self, a).lower, a) for a in np.exp(logs).tolist()]
         known = max((0.1 * self.tolerance, 1.0), *answers)
         low = math.sqrt(known[0] / self.kappa)
         return self.cover(low, max(low, 1 / math.sqrt(known[0])), known, 0.6 * self.tolerance)
@@ -245,13 +238,13 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
         # Some stop has exactly the shrinkage of ridge at the only eigenvalue.
         stop = STOP_OF_EQUAL_EIGENVALUES
         if adaptive:
-            return AdaptiveEnclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
+            return Enclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
         return Enclosure(1.0, 1.0, stop)
     problems = _Problems(kappa, adaptive, tolerance)
     cover = problems.worst()
     cap = cover.value + 0.8 * tolerance * (1 + cover.value)
     for claim in cover.claims:
-        prove_claim(problems.games(claim), cap)
+        prove_claim(claim, cap)
     solution = _solution(problems, cover.worst)
     floor = solution.lower - 0.1 * tolerance * (1 + solution.lower)
     if floor > 0:

@@ -1,42 +1,221 @@
-"""Certificates of iterations at one step: at one stop for all spectra, or the best one of each.
+r"""Certificates of iterations: at one step and one stop, or the best stop of each spectrum.
 
-With y = εs = sin²θ and ρ² = ελ* the excess is D², D = y'g - (1 - g)/y' with y' = sin θ/ρ. Caps are
-proven by the polynomials themselves (:mod:`stoptime.bounds.iterates`), and floors under all stops
-one by one, with a floor under all late ones.
+With y = εs = sin²θ and ρ² = ελ* the excess is D², D = y'g - (1 - g)/y' with y' = sin θ/ρ. Three
+methods have g = cos(θ)^m·P(cos θ), P a Gegenbauer polynomial with P(1) = 1: g(θ) = E cos(θT), as
+for the flows. The heavy ball has Chebyshev polynomials. Of any other loop only the degree is used.
+Floors are proven under all stops one by one, with one floor under all late stops.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, ClassVar
 
 import numpy as np
 
 from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, WorkLimitError, arb, ball, downward, exact, horizon, squared, upward,
+    PRECISION, WORK_LIMIT, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
+    downward, exact, horizon, require_flint, squared, upward, working_precision,
 )  # fmt: skip
-from stoptime.bounds.filters import Cell
+from stoptime.bounds.filters import Cell, Curve
 
-from stoptime.bounds.iterates import (  # isort: skip
-    LONGEST_LOOP, Chebyshev, Gegenbauer, as_balls, loop_excess, loop_precision, polynomial_excess,
-    run_loop,
-)  # fmt: skip
 from stoptime.bounds.minimax import (  # isort: skip
     CellGame, Game, Square, Strategy, adaptive_enclosure, enclosure, imbalance,
     small_shrinkage_floor, solve,
 )  # fmt: skip
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
+from stoptime.methods.recurrence import Update
 from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
 
 PROVEN_ITERATIONS = (GradientDescent, Nesterov, NuMethod, HeavyBall)
 QUARTER = math.nextafter(math.pi / 2, 2.0)  # the angle of y = 1, rounded up
+LONGEST_LOOP = 200  # of a loop in ball arithmetic: the work grows like the square
+
+
+@dataclass(frozen=True)
+class Gegenbauer(Curve):
+    """An iterate g = cos(θ)^power · P(cos θ)."""
+
+    power: int
+    degree: int
+    order: float  # of the polynomial P, at least 1
+
+    def shrinkage(self, theta: arb) -> arb:
+        """Return g at an angle."""
+        return theta.cos() ** self.power * self._factor(theta)
+
+    def slope(self, theta: arb) -> arb:
+        """Return g' at an angle."""
+        c = theta.cos()
+        inner = 0 if self.power == 0 else self.power * c ** (self.power - 1) * self._factor(theta)
+        return -theta.sin() * (inner + c**self.power * self._factor_slope(theta))
+
+    @property
+    def bend_cap(self) -> arb:
+        """E T², where T is a sum of ``power`` independent signs and of a variable for P."""
+        n, nu = exact(self.degree), exact(self.order)
+        return self.power + n * (n + 2 * nu) / (2 * nu + 1)
+
+    def _factor(self, theta: arb) -> arb:
+        return _gegenbauer(self.degree, exact(self.order), theta)
+
+    def _factor_slope(self, theta: arb) -> arb:
+        # P' at cos θ: the derivative is a polynomial of the next order.
+        if self.degree == 0:
+            return exact(0)
+        nu = exact(self.order)
+        scale = self.degree * (self.degree + 2 * nu) / (2 * nu + 1)
+        return scale * _gegenbauer(self.degree - 1, nu + 1, theta)
+
+    def later(self, theta: arb) -> arb:
+        """Return a cap on |g| for this iterate and all later ones."""
+        power = abs(theta.cos()) ** self.power
+        if self.degree == 0:
+            return power
+        # (P - c·before)² + (s·before)² never grows with the degree, as the page shows.
+        before = _gegenbauer(self.degree - 1, exact(self.order), theta)
+        sine = theta.sin()
+        energy = (self._factor(theta) - theta.cos() * before) ** 2 + (sine * before) ** 2
+        return power * energy.upper().sqrt() / sine
+
+    def tail(self, start: float) -> arb:
+        """Return an e with |g| ≤ e and sin θ·|g| ≤ e·sin(start) from ``start`` on, or infinity."""
+        # v = sin(θ)^ν·P solves v'' + qv = 0 with q below, which does not fall up to π/2 as ν ≥ 1.
+        # So v² + v'²/q never grows once q is positive (Sonin), and it bounds v² from here on.
+        theta = exact(start)
+        nu = exact(self.order)
+        q = (self.degree + nu) ** 2 - nu * (nu - 1) / theta.sin() ** 2
+        if not q > 0:
+            return exact(math.inf)
+        P = self._factor(theta)
+        velocity = -theta.sin() * self._factor_slope(theta) + nu * theta.cot() * P
+        envelope = (P**2 + velocity**2 / q).sqrt().upper()
+        return abs(theta.cos()) ** self.power * envelope
+
+
+def _gegenbauer(degree: int, nu: arb, theta: arb) -> arb:
+    """Return the Gegenbauer polynomial of order ν at cos θ, divided by its value at 1."""
+    # The sum of flint cancels about 1.5 bits for each unit of the phase: so many are added.
+    with working_precision(PRECISION + 2 * math.ceil(degree * abs(float(theta)))):
+        value = theta.cos().gegenbauer_c(exact(degree), nu)
+        at_one = (2 * nu).rising(degree) / exact(degree).fac()
+        found: arb = value / at_one
+    # As an average of cosines it lies in [-1, 1], which also replaces a failed evaluation.
+    return found.intersection(ball(0, 1)) if found.is_finite() else ball(0, 1)
+
+
+@dataclass(frozen=True)
+class Chebyshev:
+    """Iterate k of the heavy ball with the momentum η."""
+
+    k: int
+    eta: float
+
+    def polynomial(self, y: arb) -> arb:
+        """Return g at y = εs: q^k·(U_k - q·U_{k-1}) at (1 + η - y)/2q, q = √η."""
+        if self.k == 0 or self.eta == 0:
+            return (1 - y) ** self.k
+        q = exact(self.eta).sqrt()
+        x = (1 + exact(self.eta) - y) / (2 * q)
+        return q**self.k * (x.chebyshev_u(self.k) - q * x.chebyshev_u(self.k - 1))
+
+    def shrinkage(self, theta: arb) -> arb:
+        """Return g at an angle."""
+        return self.polynomial(theta.sin() ** 2)
+
+    def later(self, theta: arb) -> arb:
+        """Return a cap on |g| for this iterate and all later ones."""
+        g = self.shrinkage(theta)
+        eta = exact(self.eta)
+        c = (1 + eta - theta.sin() ** 2) / 2
+        if c > eta.sqrt():
+            # Without oscillation g falls to zero and stays positive.
+            return g
+        # This energy of two neighbours is multiplied by η in every step.
+        before = Chebyshev(max(self.k - 1, 0), self.eta).shrinkage(theta)
+        energy = (g - c * before) ** 2 + (eta - c**2) * before**2
+        return (energy / (eta - c**2)).upper().sqrt() if c < eta.sqrt() else exact(math.inf)
+
+
+def polynomial_excess(
+    shrinkages: Callable[[arb], list[arb]],
+    mixture: Strategy,
+    k: int,
+    rho: arb,
+    reach: Interval,
+    tolerance: float,
+) -> tuple[float, float]:
+    r"""Enclose the largest mean of D² for y = εs in ``reach``; g has degree k, and g(0) = 1.
+
+    With y = m - h·cos ω it is a trigonometric polynomial of degree n = 2k + 1 in ω. If M is its
+    maximum, its distance from M/2 is at most M/2, and Bernstein's inequality bounds its second
+    derivative by n²M/2. As the slope vanishes at the maximum,
+
+    .. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
+
+    for any intervals around ω_j of radius r_j that cover [0, π].
+    """
+    if k > 10_000:
+        raise WorkLimitError(f"A proof for iterate {k} would take too long.")
+    middle, half = centre_and_radius(reach)
+    pi = require_flint().arb.pi()
+
+    def excess(j: int, count: int) -> arb:
+        # The centres of the cells are exact multiples of π, so that they cover [0, π].
+        y = middle - half * (pi * (2 * j + 1) / (2 * count)).cos()
+        x: arb = y / rho**2
+        return mixture.total(squared((1 + x) * g - 1) / x for g in shrinkages(y))
+
+    def rise(count: int) -> arb:
+        # Half of n²·r², times the cap on the maximum, bounds the rise from a centre to the maximum.
+        found: arb = ((2 * k + 1) * pi / (2 * count)) ** 2 / 4
+        return found
+
+    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
+    count = math.ceil(math.pi * (2 * k + 1))
+    cells = {j: excess(j, count) for j in range(count)}
+    cap = max(upward(value) for value in cells.values()) / (1 - rise(count))
+    while len(cells) < WORK_LIMIT:
+        best = max(downward(value) for value in cells.values())
+        room = upward(rise(count) * cap)
+        if room <= tolerance * max(1.0, best):
+            return best, max(upward(value + room) for value in cells.values())
+        # A cell whose cap is below the value of another one does not contain the maximum.
+        kept = [j for j, value in cells.items() if upward(value + room) >= best]
+        count *= 2
+        cells = {half_j: excess(half_j, count) for j in kept for half_j in (2 * j, 2 * j + 1)}
+    raise WorkLimitError(f"The largest value is not found within {WORK_LIMIT} cells.")
+
+
+def loop_excess(
+    steps: list[Update], rho: arb, reach: Interval, tolerance: float
+) -> tuple[float, float]:
+    """Enclose the largest D² after the steps of a loop, for εs in ``reach``."""
+    if len(steps) > LONGEST_LOOP or any(step.decay or step.pull for step in steps):
+        raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
+    # balls grow by at most 2 + √2 in each step
+    with working_precision(PRECISION + math.ceil(1.8 * len(steps))):
+        loop = [tuple(map(exact, step[:5])) for step in steps]
+
+        def after(y: arb) -> list[arb]:
+            # as :func:`stoptime.methods.recurrence.iterates` does it
+            value = exact(1)
+            move = exact(0)
+            for momentum, lookahead, weight, stride, direct in loop:
+                slope = y * (value + lookahead * move)
+                move = momentum * move - weight * slope
+                value = value - direct * slope + stride * move
+            return [value]
+
+        last = Strategy.single(len(steps))
+        return polynomial_excess(after, last, len(steps), rho, reach, tolerance)
 
 
 @dataclass(frozen=True)
@@ -107,23 +286,31 @@ class _StepGame(Game):
         d[:, ~early] = np.minimum(d[:, ~early], 0.0)
         return np.asarray(d**2)
 
-    def excess(self, theta: arb, g: arb) -> arb:
-        """Return D² at an angle, for a shrinkage there."""
+    def excess(self, theta: arb, k: int) -> arb:
+        """Return D² of iterate k at an angle."""
         y = theta.sin() / self.rho
+        g = self.at(k).shrinkage(theta)
         return squared(y * g - (1 - g) / y)
 
-    def early_floors(self, spectrum: Strategy) -> Iterable[arb]:
-        """Return the sum of a spectrum at each stop before the last one."""
-        thetas = [exact(angle) for angle in spectrum.points]
-        with loop_precision(self.last):
-            loop = as_balls(self.method.update(k) for k in range(1, self.last))
-            runs = [list(run_loop(loop, theta.sin() ** 2)) for theta in thetas]
-        for shrinkages in zip(*runs, strict=True):
-            yield spectrum.total(map(self.excess, thetas, shrinkages))
+    def peaks(self) -> tuple[Array, Array]:
+        """Return the angle where D² is largest, and D² there, at every early stop."""
+        y = np.sin(self.places) / float(self.rho)
+        run = self.method.with_params(step=1.0).run(np.sin(self.places) ** 2, np.array(1.0))
+        found = []
+        for g in islice(run, self.last):
+            excess = (y * g - (1 - g) / y) ** 2
+            found.append((self.places[excess.argmax()], excess.max()))
+        angles, heights = np.array(found).T
+        # Peaks may lie between these angles, and a good stop needs a close look.
+        for k in np.flatnonzero(heights < 1.06 * heights.min()).tolist():
+            angle, height = self.highest(Strategy.single(k))
+            if height > heights[k]:
+                angles[k], heights[k] = angle, height
+        return angles, heights
 
-    def late_stops_are_worse(self, spectrum: Strategy, floor: float, last: int) -> bool:
+    def late_stops_are_worse(self, spectrum: Strategy, floor: float) -> bool:
         """Whether a spectrum certainly has at least this excess at all stops from ``last`` on."""
-        iterate = self.at(last)
+        iterate = self.at(self.last)
         angles = map(exact, spectrum.points)
         floors = (small_shrinkage_floor(t.sin() / self.rho, iterate.later(t)) for t in angles)
         return bool(spectrum.total(floors) >= exact(floor))
@@ -233,80 +420,54 @@ def step_inflation(method: Any, stop: int | None, tolerance: float) -> Enclosure
     game = step_game(method)
     if stop is not None:
         return enclosure(*game.largest(Strategy.single(stop), tolerance / 2), stop, tolerance)
-    angles, heights = _peaks(game)
+    for game in _games(method):
+        angles, heights = game.peaks()
+        best = heights.min()
+        if game.late_stops_are_worse(game.late_witness(best), best):
+            break
     k = int(np.argmin(heights))
     attained, cap = game.largest(Strategy.single(k), 0.7 * tolerance)
     floor = max(0.0, attained - 0.2 * tolerance * max(1.0, attained))
-    prove_floor_by_angles(game, floor, angles)
+    prove_floor(game, floor, map(Strategy.single, angles.tolist()))
+    if not game.late_stops_are_worse(game.late_witness(floor), floor):
+        raise WorkLimitError("Not proven: every late stop is worse than the best one.")
     return enclosure(floor, cap, k, tolerance)
 
 
-def prove_floor_by_angles(game: _StepGame, floor: float, angles: Array) -> None:
-    """Prove that every stop has an angle with D² ≥ floor; early stops have the given ones."""
-    thetas = map(exact, angles.tolist())
-    _prove_floors(
-        (game.excess(theta, game.at(k).shrinkage(theta)) for k, theta in enumerate(thetas)), floor
-    )
-    if not game.late_stops_are_worse(game.late_witness(floor), floor, len(angles)):
-        raise WorkLimitError("Not proven: every late stop is worse than the best one.")
-
-
-def _prove_floors(values: Iterable[arb], floor: float) -> None:
-    for k, value in enumerate(values):
+def prove_floor(game: _StepGame, floor: float, spectra: Iterable[Strategy]) -> None:
+    """Prove that every early stop has at least this excess, on the spectrum of its own."""
+    for k, spectrum in enumerate(spectra):
+        value = spectrum.total(game.excess(exact(angle), k) for angle in spectrum.points)
         if not value >= exact(floor):
             raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
 
 
-def _peaks(game: _StepGame) -> tuple[Array, Array]:
-    """Return the angle where D² is largest, and D² there, at every stop that may be best."""
-    rho = float(game.rho)
-    first = 2 ** math.ceil(math.log2(stop_with_gain(game.method) + 8))
-    theta = QUARTER / 1.001 ** np.arange(math.log(50 * first) / math.log(1.001))
-    y = np.sin(theta) / rho
-    found: list[tuple[float, float]] = []
-    run = game.method.with_params(step=1.0).run(np.sin(theta) ** 2, np.array(1.0))
-    for last in 2 ** np.arange(math.log2(first), 14.5).astype(int):
-        for g in islice(run, int(last) - len(found)):
-            excess = (y * g - (1 - g) / y) ** 2
-            found.append((theta[excess.argmax()], excess.max()))
-        angles, heights = np.array(found).T
-        # The peaks of fast oscillations lie between these angles, and a good stop needs a close
-        # look.
-        for k in np.flatnonzero(heights < 1.06 * heights.min()).tolist():
-            fine = game.places_for(k)
-            excess = game.payoff(fine, np.array([float(k)]))[:, 0]
-            if excess.max() > heights[k]:
-                angles[k], heights[k] = fine[excess.argmax()], excess.max()
-        best = heights.min()
-        if game.late_stops_are_worse(game.late_witness(best), best, len(found)):
-            return angles, heights
+def _games(method: Any) -> Iterator[_StepGame]:
+    """Yield the game of a method with ever more stops before those that count as one."""
+    # A floor under all late stops is certain only if they are late enough.
+    for factor in (4, 8, 16, 32, 64):
+        last = factor * math.ceil(stop_with_gain(method)) + 16
+        game = replace(step_game(method), last=last)
+        # All of these values are computed, a few times where a linear program is solved.
+        if last * len(game.places) > 5e8:
+            break
+        yield game
     raise WorkLimitError(
-        f"At the step {game.method.epsilon:g} the proof that no stop is better than the best one "
-        "would take too long: give the stop, or take a larger step."
+        f"At the step {method.epsilon:g} a proof for all stops would take too long: give the stop, "
+        "take a larger step, or the flow, which such short steps follow."
     )
 
 
 def step_ratio(method: Any, tolerance: float) -> Enclosure:
     """Enclose the ratio at the step ελ* where the stop may depend on the spectrum."""
-    # A floor under all late stops is certain only if they are late enough.
-    for factor in (4, 8, 16, 32, 64):
-        last = factor * math.ceil(stop_with_gain(method)) + 16
-        game = replace(step_game(method), last=last)
-        # A linear program is solved a few times, and each time all of these values are computed.
-        if last * len(game.places) > 5e8:
-            raise WorkLimitError(
-                f"At the step {method.epsilon:g} the game has {last} stops, which would take too "
-                "long: take a larger step, or the flow, which such short steps follow."
-            )
+    for game in _games(method):
         below = solve(game.payoff, game.places, game.stops, tolerance / 4)
         floor = max(0.0, below.lower - 0.1 * tolerance)
-        if game.late_stops_are_worse(below.spectrum, floor, last):
+        if game.late_stops_are_worse(below.spectrum, floor):
             break
-    else:
-        raise WorkLimitError("Not proven: no late stop is better on the worst spectrum.")
     above = solve(game.payoff, game.places, game.stops[:-1], tolerance / 4)
     _, cap = game.largest(above.mixture, 0.4 * tolerance)
-    _prove_floors(game.early_floors(below.spectrum), floor)
+    prove_floor(game, floor, repeat(below.spectrum, game.last))
     eigenvalues = below.spectrum.moved(lambda theta: np.sin(theta) ** 2 / method.epsilon)
     return adaptive_enclosure(floor, cap, tolerance, above.mixture, eigenvalues)
 

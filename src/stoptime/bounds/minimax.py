@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from stoptime.bounds.balls import (  # isort: skip
-    AdaptiveEnclosure, Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
+    Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
     centre_and_radius, downward, exact, prove_cap, squared, upward, verify,
 )  # fmt: skip
 from stoptime.bounds.filters import Cell
-from stoptime.methods.base import Filter
 from stoptime.support.arrays import Array
-from stoptime.theory.search import dips, lowest, lowest_between, stop_with_gain
+from stoptime.theory.search import dips, lowest, lowest_between
 
 Payoff = Callable[[Array, Array], Array]
 """The excess D² at some places, one row for each, and some stops, one column for each."""
@@ -109,12 +108,13 @@ def slightly_above(value: float, tolerance: float) -> float:
 
 
 class Game(ABC):
-    """A spectrum against a stop: places and stops, and D² in floating point."""
+    """A spectrum against a stop: fine grids of places and stops, and D² in floating point.
+
+    A last infinite place or stop stands for all beyond the grid.
+    """
 
     places: Array
-    """A fine grid of places; a last infinite one stands for all places beyond the grid."""
     stops: Array
-    """A fine grid of stops; a last infinite one stands for all stops beyond the grid."""
 
     @abstractmethod
     def payoff(self, places: Array, stops: Array) -> Array:
@@ -166,10 +166,6 @@ class CellGame(Game):
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         """Return the places at which the cap is not proven by a tail or near zero."""
 
-    def prove_cap(self, mixture: Strategy, cap: float) -> None:
-        """Prove that the mixture has at most this excess at every place."""
-        prove_claim([(self, mixture)], cap)
-
     def largest(
         self, mixture: Strategy, tolerance: float, places: Array | None = None
     ) -> tuple[float, float]:
@@ -177,7 +173,7 @@ class CellGame(Game):
         peak, _ = self.highest(mixture, places)
         attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
         cap = slightly_above(attained, tolerance)
-        self.prove_cap(mixture, cap)
+        prove_claim([(self, mixture)], cap)
         return attained, cap
 
 
@@ -255,10 +251,7 @@ class FlowGame(CellGame):
         verify(holds, ((0.0, last),))
 
 
-Mixtures = Sequence[tuple[CellGame, Strategy]]
-
-
-def mean_over_games(mixtures: Mixtures) -> Values:
+def mean_over_games(mixtures: Sequence[tuple[CellGame, Strategy]]) -> Values:
     """Return the mean of D² over mixtures of stops in several games, on a cell of places."""
     parts = [
         (game, exact(stop), share / len(mixtures))
@@ -274,7 +267,7 @@ def mean_over_games(mixtures: Mixtures) -> Values:
     return values
 
 
-def prove_claim(claim: Mixtures, cap: float) -> None:
+def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
     """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
     game, mixture = claim[0]
     level = exact(cap)
@@ -311,21 +304,6 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
         f"The game of stop and spectrum is only solved to [{values.min():.6g}, {risks.max():.6g}]; "
         "use a larger tolerance."
     )
-
-
-def estimated_game(method: Filter, tolerance: float = 1e-5) -> Solution:
-    """Solve the game of a method without a scale of its own, in floating point and unproven.
-
-    Places are √(s/λ*), and stops are those of the method for the penalty λ* = 1.
-    """
-
-    def payoff(places: Array, stops: Array) -> Array:
-        x = (places**2)[:, None]
-        return np.asarray(x * (method.gain(x, stops) * (1 + x) - 1) ** 2)
-
-    places = np.geomspace(0.05, 40, 4000)
-    stops = stop_with_gain(method) * np.geomspace(0.05, 20, 4000) ** (2 / method.time_power)
-    return solve(payoff, places, stops, tolerance)
 
 
 def _thinned(grid: Array) -> Array:
@@ -378,7 +356,7 @@ def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclos
 
 def adaptive_enclosure(
     floor: float, cap: float, tolerance: float, mixture: Strategy, spectrum: Strategy
-) -> AdaptiveEnclosure:
+) -> Enclosure:
     """Return the enclosure of the first reading, with its mixture and its eigenvalues."""
     found = enclosure(floor, cap, mixture.heaviest, tolerance)
     # The weight of an eigenvalue x in the game is its share of the ridge risk. The risk of ridge in
@@ -387,4 +365,4 @@ def adaptive_enclosure(
     directions = weights * (1 + x)
     shares = (directions / directions.sum()).tolist()
     pairs = tuple(zip(*mixture, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
-    return AdaptiveEnclosure(found.lower, found.upper, found.stop, *pairs)
+    return Enclosure(found.lower, found.upper, found.stop, *pairs)

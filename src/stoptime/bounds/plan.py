@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stoptime.bounds.certificates import proven_guarantee
-from stoptime.methods.recurrence import Iteration, Recurrence
+from stoptime.methods.recurrence import Iteration, Recurrence, at_stops
 from stoptime.spectrum.base import Spectrum
 from stoptime.support.arrays import EPS, Array
 from stoptime.theory import calibration
@@ -134,11 +134,11 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
             f"{method} takes {run.iterations}: use a larger step, or a faster method."
         )
     level = source.noise / source.n_samples
-    stops = np.array([run.iterations], dtype=np.float64)
 
     def costs(rows: int) -> tuple[float, float]:
         with np.errstate(over="ignore", invalid="ignore"):
-            (state,) = source.followed(method.coefficients, method.epsilon, 0.0, rows, stops)
+            states = source.steps(method.coefficients, method.epsilon, 0.0, rows)
+            state = next(at_stops(states, [run.iterations]))
             full = (1 - s * state.gain) ** 2 + level * s * state.gain**2
             found = float(1 + np.sum(state.covariance) / np.sum(full))
             error = float(1 + s @ state.covariance / (source.noise + s @ full))

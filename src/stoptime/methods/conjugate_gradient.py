@@ -92,23 +92,6 @@ def conjugate_gradients(eigenvalues: ArrayLike, response: ArrayLike, stops: Arra
     return KrylovRun(components, tuple(ritz[k] for k in reached))
 
 
-def at_gains(eigenvalues: ArrayLike, response: ArrayLike, gains: ArrayLike) -> Array:
-    """Return coefficients in the eigenbasis, (n_gains, rank), where the gain at s = 0 is given.
-
-    Between two iterates they are interpolated linearly; beyond the last one they are least squares.
-
-    >>> at_gains([1.0, 4.0], [1.0, 2.0], [0.1, 9.9]).round(3)
-    array([[0.1, 0.2],
-           [1. , 0.5]])
-    """
-    T = np.atleast_1d(nonnegative("gains", gains, infinite=True))
-    run = conjugate_gradients(eigenvalues, response, np.arange(np.size(eigenvalues) + 1))
-    # the gain at zero grows with every iterate, and between two of them it is linear
-    reached = np.array([np.sum(1 / values) for values in run.ritz])
-    columns = [np.interp(T, reached, column) for column in run.components.T]
-    return np.array(columns).reshape(len(columns), len(T)).T
-
-
 def _run(s: Array, z: Array, most: int) -> tuple[list[Array], list[float], list[float]]:
     """Return all iterates, and the diagonals of the Lanczos matrix of their coefficients."""
     coefs = [np.zeros_like(z)]

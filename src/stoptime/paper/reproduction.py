@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoptime.bounds import statements, table
+from stoptime.bounds import heavy_ball_theorem, risk_inflation, table
+from stoptime.bounds.heavy_ball import estimated_heavy_ball
 from stoptime.bounds.summary import (
     BEST_STOP,
     ONE_STOP,
-    TABLE_CONDITION_NUMBERS,
     BoundsTable,
     claims,
     paper_bound,
 )
+from stoptime.methods.flows import HeavyBallFlow
 from stoptime.methods.registry import METHODS
-from stoptime.paper.experiment import Experiment
-from stoptime.paper.sharp_constant import by_condition_number, sharp_constant
 from stoptime.show import plots
 from stoptime.support.arrays import Array
 from stoptime.support.files import atomic
-from stoptime.support.wording import rounded_up
 from stoptime.theory.risk import RiskCurve, risk
 
-__all__ = ["Experiment", "reproduce"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 N_SAMPLES = 500
 N_FEATURES = 100
@@ -36,6 +38,39 @@ INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
 CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 # as in the legends of the paper
 ORDER = ("accelerated-flow", "heavy-ball-flow", "gradient-flow", "ridge")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure, the numbers behind it, and a caption."""
+
+    name: str
+    figure: Figure
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    caption: str
+
+    def write(self, folder: Path, *, dark: bool = False) -> list[Path]:
+        """Write the figure as PDF, SVG and PNG and the numbers as CSV, each file completely."""
+        files = [folder / f"{self.name}.{extension}" for extension in ("pdf", "svg", "png")]
+        for target in files:
+            self._save(target)
+        # The figure itself is recoloured, and stays so: the dark picture is the last one.
+        if dark:
+            plots.darken(self.figure)
+            files.append(folder / f"{self.name}-dark.png")
+            self._save(files[-1])
+        files.append(folder / f"{self.name}.csv")
+        with atomic(files[-1]) as path, path.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
+        return files
+
+    def _save(self, target: Path) -> None:
+        # The files carry no date and no random names, so the same run gives the same bytes.
+        metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(target.suffix)
+        salted = import_module("matplotlib").rc_context({"svg.hashsalt": self.name})
+        with atomic(target) as path, salted:
+            self.figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def polynomial_spectra() -> dict[str, Array]:
@@ -93,15 +128,40 @@ def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -
 
 
 def heavy_ball_bound(certify: bool) -> Experiment:
-    """Draw the paper's h(κ) and the sharp constants of both readings on the same axes."""
+    """Draw the paper's h(κ) and both constants of heavy-ball flow, estimated or certified."""
+
+    def constant(kappa: float, adaptive: bool) -> float:
+        options: Any = {"adaptive": adaptive, "tolerance": 1e-2 if adaptive else 3e-3}
+        if certify:
+            return risk_inflation(HeavyBallFlow(), condition_number=kappa, **options).upper
+        return estimated_heavy_ball(kappa, **options)
+
+    every = CURVE_CONDITION_NUMBERS
+    # larger condition numbers take minutes for each point
+    few = every[every <= 1000]
+    one = [constant(kappa, adaptive=False) for kappa in every.tolist()]
+    best = [constant(kappa, adaptive=True) for kappa in few.tolist()]
     figure, ax = plots.new_figure(figsize=(6.5, 4.5))
-    rows = by_condition_number(ax, CURVE_CONDITION_NUMBERS, certify=certify)
-    columns = ("panel", "curve", "x", "value")
+    rows: list[tuple[Any, ...]] = []
+    for label, kappas, values, color, line in (
+        ("the paper's bound h(κ)", every, heavy_ball_theorem(every), "#CC79A7", "-"),
+        ("1 + √κ: start or least squares", every, 1 + np.sqrt(every), "0.4", "--"),
+        ("one stop for each κ, μ/λ*", every, one, "#0072B2", ".-"),
+        ("best stop of each spectrum", few, best, "#D55E00", ".-"),
+    ):
+        ax.plot(kappas, values, line, label=label, linewidth=1.8, color=color)
+        rows += zip(
+            [label] * len(kappas), kappas.tolist(), np.asarray(values).tolist(), strict=True
+        )
+    ax.set(xscale="log", yscale="log", xlabel="condition number κ", ylim=(0.9, None))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_title(f"Heavy-ball flow over ridge, {'at most' if certify else 'numerical'}")
+    ax.legend(loc="upper left", fontsize="small")
     caption = (
         "Risk of heavy-ball flow over the best ridge risk: the bound h(κ), and the sharp constants "
         "of one stop for each κ and μ/λ*, and of the best stop of each spectrum."
     )
-    return Experiment("heavy_ball_constant", figure, columns, rows, caption)
+    return Experiment("heavy_ball_constant", figure, ("curve", "x", "value"), rows, caption)
 
 
 def reproduce(
@@ -134,11 +194,6 @@ def reproduce(
     return [*files, folder / "summary.md"]
 
 
-def steps(certify: bool) -> list[str]:
-    """Return the names of the parts, in the order in which :func:`reproduce` reports them."""
-    return [*(statements() if certify else ()), *dict(experiments(certify)), "summary"]
-
-
 def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     """Return the experiments by name; nothing is computed before one is called."""
     main = "Bias, variance, risk: s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
@@ -146,39 +201,29 @@ def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
     return [
         ("stability_polynomial", lambda: stability("polynomial", polynomial_spectra(), 1e7, main)),
         ("stability_designs", lambda: stability("designs", random_spectra(), 1e4, designs)),
-        ("sharp_constant", sharp_constant),
         ("heavy_ball_constant", partial(heavy_ball_bound, certify)),
     ]
 
 
 def summary(captions: Iterable[tuple[str, str]], proven: BoundsTable | None) -> str:
     """Return the table of constants and the list of figures, as Markdown."""
-    printed = claims(TABLE_CONDITION_NUMBERS)
-    source = {claim.statement: claim.source for claim in printed}
     head = ["constant", "statement of the paper", "printed there"]
-    found: list[tuple[str, float | None, list[str]]]
-    if proven is None:
-        intro = "Estimated in floating point, without a proof; `--certify` proves all of them."
-        head.append("about")
-        # Every number that is in print has an estimate; searches know some to three decimals only.
-        found = [
-            (claim.statement, claim.paper, [rounded_up(claim.estimate(), 4)])
-            for claim in printed
-            if claim.estimate is not None and claim.paper is not None
-        ]
-    else:
+    intro = "With `--certify` all of them are proven, and more constants beside them."
+    more = {}
+    if proven is not None:
         intro = "Certified in ball arithmetic."
         head += ["at least", "at most", "verdict"]
-        found = [
-            (row.statement, row.paper, [*row.certified.printed(), row.verdict])
-            for row in proven.rows
-        ]
+        more = {row.statement: [*row.certified.printed(), row.verdict] for row in proven.rows}
     reading = (
         f'"{BEST_STOP}" is the ratio that the theorems of the paper bound; "{ONE_STOP}" is the '
         "min-max in their proofs, and the number for a plan that does not see the spectrum."
     )
     lines = ["# The paper, recomputed", "", "## Constants", "", f"{intro} {reading}", ""]
-    rows = [[name, source[name], paper_bound(paper), *more] for name, paper, more in found]
+    rows = [
+        [claim.statement, claim.source, paper_bound(claim.paper), *more.get(claim.statement, ())]
+        for claim in claims()
+        if claim.statement in more or (proven is None and claim.paper is not None)
+    ]
     lines += ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     lines += ["", "## Figures", ""]
     lines += [f"- **{name}**: {caption}" for name, caption in captions]

@@ -269,7 +269,7 @@ def with_batches(planned: Plan, eigenvalues: ArrayLike, n_samples: float, batch_
     size = whole_number("batch_size", batch_size, least=1)
     s = np.asarray(eigenvalues, dtype=np.float64)
     # with coordinates of the signal of size one, the penalty λ = σ²/n is the best one
-    source = SpectrumSource(s, np.ones(len(s)), 0.0, planned.penalty * n_samples, n_samples)
+    source = SpectrumSource(s, np.ones(len(s)), planned.penalty * n_samples, n_samples)
 
     def costed(run: PlannedRun | None) -> Any:
         return run and replace(run, batches=batch_cost(run, source, size))

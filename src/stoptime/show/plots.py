@@ -5,7 +5,7 @@ Each draws on the matplotlib axes ``ax``, or on new axes if none are given, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stoptime.methods.base import Method
     from stoptime.paths import Path
     from stoptime.stopping.rule import Choice
-    from stoptime.theory.limits import LearningCurve
     from stoptime.theory.risk import RiskCurve
     from stoptime.theory.stochastic import BatchRisk
 
@@ -201,22 +200,6 @@ def batches(curves: Mapping[str, BatchRisk], ax: Axes | None = None) -> Axes:
         ax.plot(curve.stops[drawn], curve.total[drawn], color=color, lw=1.4, label=label)
         ax.plot(curve.best, curve.total.min(), "o", color=color, markersize=4)
     ax.set(xscale="log", yscale="log", xlabel="steps", ylabel="risk")
-    ax.legend()
-    return ax
-
-
-def learning(curves: Sequence[LearningCurve], ax: Axes | None = None) -> Axes:
-    """Draw the least risk of methods against the number of rows."""
-    ax = _axes(ax)
-    names = [curve.method.name for curve in curves]
-    # the first of several methods of one name has their colour, the others have colours left over
-    taken = {COLORS.get(name) for name in names}
-    free = (color for color in dict.fromkeys(COLORS.values()) if color not in taken)
-    for place, (name, curve) in enumerate(zip(names, curves, strict=True)):
-        label = str(curve.method) if names.count(name) > 1 else LABELS.get(name, str(curve.method))
-        color = next(free, None) if name in names[:place] else COLORS.get(name)
-        ax.plot(curve.n, curve.risk, "o-", label=label, color=color, markersize=4)
-    ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="least risk")
     ax.legend()
     return ax
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,16 +20,11 @@ from stoptime.methods.ridge import Ridge
 from stoptime.support.arrays import Array
 from stoptime.support.checks import list_of_stops, nonnegative, positive_number
 from stoptime.theory import search
-from stoptime.theory.signals import (
-    PowerSignal,
-    Target,
-    coordinates_of,
-    squared_coordinates,
-    target_weights,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Target = Literal["estimation", "prediction"]
 
 FILTER_ENTRIES = 2**20  # of one table of filters, eigenvalues by stops
 
@@ -165,7 +160,7 @@ def risk(
     stops: ArrayLike,
     *,
     eigenvalues: ArrayLike,
-    signal: ArrayLike | PowerSignal,
+    signal: ArrayLike,
     noise: float,
     n_samples: float,
     target: Target = "estimation",
@@ -180,8 +175,7 @@ def risk(
     method, stops : Method or str, and array-like of shape (n_stops,)
         The method that draws the path, and non-negative stops; ``inf`` is least squares.
     eigenvalues, signal : array-like of shape (p,)
-        All eigenvalues of XᵀX/n, zeros included, and the coordinates vᵢᵀβ₀ of the coefficients, or
-        :func:`stoptime.power_signal`.
+        All eigenvalues of XᵀX/n, zeros included, and the coordinates vᵢᵀβ₀ of the coefficients.
     noise, n_samples : float
         Variance σ² of the noise, and number of observations n.
     target : {"estimation", "prediction"}, default="estimation"
@@ -237,7 +231,7 @@ def inflation(
     method: str | Method,
     *,
     eigenvalues: ArrayLike,
-    signal: ArrayLike | PowerSignal,
+    signal: ArrayLike,
     noise: float,
     n_samples: float,
     target: Target = "estimation",
@@ -248,9 +242,9 @@ def inflation(
 
     A number is the ``signal`` r² of :func:`bayes_risk`. No method then has less risk than the best
     ridge, and the ratio is at most ``stoptime.bounds.risk_inflation(method, adaptive=True).upper``.
-    Coordinates, or :func:`stoptime.power_signal`, are those of :func:`risk`; for such a fixed
-    signal the ratio is below one where ridge loses. An iteration is replaced by its flow where the
-    best penalty asks for very many steps. Noise and signal must be positive.
+    Coordinates are those of :func:`risk`; for such a fixed signal the ratio is below one where
+    ridge loses. An iteration is replaced by its flow where the best penalty asks for very many
+    steps. Noise and signal must be positive.
 
     Examples
     --------
@@ -314,6 +308,35 @@ def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
     if least < -allowed * p:
         raise ValueError(f"covariance must have no negative eigenvalues; its least is {least:.3g}.")
     return C
+
+
+def coordinates_of(signal: ArrayLike, eigenvalues: Array) -> Array:
+    """Return the coordinates of a signal; refuse all but one finite number per eigenvalue."""
+    a = np.asarray(signal, dtype=np.float64)
+    if a.ndim != 1 or not np.isfinite(a).all():
+        raise ValueError(
+            f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
+        )
+    if len(a) != len(eigenvalues):
+        raise ValueError(
+            f"signal must have one coordinate per eigenvalue, {len(eigenvalues)}; got {len(a)}."
+        )
+    return a
+
+
+def squared_coordinates(signal: ArrayLike, eigenvalues: Array) -> Array:
+    """Return the squares of the coordinates; one number is spread evenly over all of them."""
+    if np.ndim(signal):
+        return coordinates_of(signal, eigenvalues) ** 2
+    r2 = float(nonnegative("signal", signal))
+    return np.full(len(eigenvalues), r2 / max(len(eigenvalues), 1))
+
+
+def target_weights(target: Target, eigenvalues: Array) -> Array:
+    """Return the weight of every direction in the risk of this target."""
+    if target not in {"estimation", "prediction"}:
+        raise ValueError(f'target must be "estimation" or "prediction"; got {target!r}.')
+    return eigenvalues if target == "prediction" else np.ones_like(eigenvalues)
 
 
 def list_of_eigenvalues(eigenvalues: ArrayLike) -> Array:

@@ -30,11 +30,7 @@ def dips(heights: Array) -> NDArray[np.intp]:
 
 
 def lowest(
-    curve: Curve,
-    grid: Array,
-    most_dips: int = MOST_PEAKS,
-    zooms: int = 4,
-    margin: float = np.inf,
+    curve: Curve, grid: Array, most_dips: int = MOST_PEAKS, zooms: int = 4, margin: float = np.inf
 ) -> tuple[float, float]:
     """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
     heights = curve(grid)
@@ -46,8 +42,9 @@ def lowest(
     deepest = inner[np.argsort(heights[inner], kind="stable")[:most_dips]]
     left = grid[deepest - 1]
     right = grid[deepest + 1]
-    while len(left) and zooms > 0:
-        zooms -= 1
+    for _ in range(zooms):
+        if not len(left):
+            break
         # every zoom makes the brackets of the deepest dips ten times shorter
         points = np.linspace(left, right, ZOOM_POINTS)
         heights = curve(points)
@@ -67,17 +64,6 @@ def lowest(
     return point, least
 
 
-def _whole_numbers_around(points: Array, places: Array) -> Array:
-    """Return at most 64 more whole numbers around each of some indices of a sorted grid."""
-    finite = points[np.isfinite(points)]
-    found = np.empty(0)
-    for index in np.unique(places[places < len(finite)]):
-        low, high = finite[[max(index - 1, 0), min(index + 1, len(finite) - 1)]]
-        around = np.linspace(low, high, int(min(high - low, 64)) + 1)
-        found = np.append(found, np.round(around))
-    return np.setdiff1d(found, finite)
-
-
 def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
     """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
     points = np.empty(0)
@@ -93,7 +79,14 @@ def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, fl
         heights = np.append(heights, curve(closer))[order]
         inner = dips(heights)
         deepest = inner[np.argsort(heights[inner])[:most_dips]]
-        closer = _whole_numbers_around(points, np.append(deepest, np.argmin(heights)))
+        # at most 64 more whole numbers around each of the deepest dips
+        finite = points[np.isfinite(points)]
+        places = np.unique(np.append(deepest, np.argmin(heights)))
+        around = [np.empty(0)]
+        for place in places[places < len(finite)]:
+            low, high = finite[max(place - 1, 0)], finite[min(place + 1, len(finite) - 1)]
+            around.append(np.linspace(low, high, int(min(high - low, 64)) + 1))
+        closer = np.setdiff1d(np.round(np.concatenate(around)), finite)
     best = int(np.argmin(heights))
     return float(points[best]), float(heights[best])
 
@@ -192,19 +185,18 @@ def closer_to_peaks(
     method: Filter, stop: float, x: Array, gain: Array, curves: list[Array]
 ) -> tuple[Array, Array]:
     """Return a grid that is up to a hundred times finer next to peaks of curves, and its gains."""
-    closer = np.concatenate([_around_peaks(x, heights) for heights in curves])
+    closer = np.empty(0)
+    for heights in curves:
+        peaks = dips(-heights)
+        peaks = peaks[heights[peaks] >= 0.99 * heights.max()]
+        peaks = peaks[np.argsort(-heights[peaks], kind="stable")[:MOST_PEAKS]]
+        # two thousand points around all peaks together, at most a tenth of them around one
+        each = 2000 // max(len(peaks), 10)
+        around = np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1]
+        closer = np.append(closer, around)
     points = np.append(x, closer)
     order = np.argsort(points)
     return points[order], np.append(gain, method.gain(closer, stop))[order]
-
-
-def _around_peaks(x: Array, heights: Array) -> Array:
-    peaks = dips(-heights)
-    peaks = peaks[heights[peaks] >= 0.99 * heights.max()]
-    peaks = peaks[np.argsort(-heights[peaks], kind="stable")[:MOST_PEAKS]]
-    # two thousand points around all peaks together, at most a tenth of them around one
-    each = 2000 // max(len(peaks), 10)
-    return np.linspace(x[peaks - 1], x[peaks + 1], each + 1)[1:-1].ravel()
 
 
 def lowest_between(

@@ -14,43 +14,38 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.utils import check_array, check_X_y
+from sklearn.utils import check_X_y
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall
-from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients
+from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients, at_stops
 from stoptime.spectrum.decompose import decompose
 from stoptime.support import checks
 from stoptime.support.arrays import Array
-from stoptime.support.progress import progress, progress_shown
-from stoptime.theory.risk import list_of_eigenvalues
-from stoptime.theory.signals import Target, squared_coordinates, target_weights
+from stoptime.theory.risk import (
+    Target,
+    list_of_eigenvalues,
+    squared_coordinates,
+    target_weights,
+)
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments", "risk"]
-
-Moves = Callable[[int], Coefficients]
+__all__ = ["BatchRisk", "Moments", "limit", "moments"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Mean, of shape (n_stops, n_features), and covariance of random iterates at many stops.
 
-    ``train_error`` is E‖y - Xβ‖²/n at every stop and ``gram`` is XᵀX/n. The covariance is stored as
-    ``spread`` in a ``basis`` of the row space.
+    ``train_error`` is E‖y - Xβ‖²/n at every stop. The covariance is stored as ``spread`` in a
+    ``basis`` of the row space.
     """
 
     stops: Array
     mean: Array
     train_error: Array
-    gram: Array
     basis: Array
     spread: Array
 
@@ -59,25 +54,11 @@ class Moments:
         """Covariance of the coefficients, an array of shape (n_stops, n_features, n_features)."""
         return np.asarray(self.basis @ self.spread @ self.basis.T)
 
-    def estimation_risk(self, coef: ArrayLike) -> Array:
-        """Return E‖β - β₀‖² at every stop, for coefficients β₀, given the data."""
-        return self.prediction_risk(coef, np.eye(len(self.gram)))
-
-    def prediction_risk(self, coef: ArrayLike, covariance: ArrayLike | None = None) -> Array:
-        """Return E(β - β₀)ᵀΣ(β - β₀) at every stop; Σ is XᵀX/n unless given."""
-        weight = self.gram if covariance is None else np.asarray(covariance, dtype=np.float64)
-        if weight.shape != self.gram.shape:
-            raise ValueError(f"covariance must have shape {self.gram.shape}; got {weight.shape}.")
-        distance = self.mean - _one_per_column(coef, len(self.gram))
-        bias = np.einsum("ti,ij,tj->t", distance, weight, distance)
-        inner = self.basis.T @ weight @ self.basis
-        return np.asarray(bias + np.einsum("tij,ji->t", self.spread, inner))
-
     def __repr__(self) -> str:
-        return f"Moments({len(self.stops)} stops, {len(self.gram)} features)"
+        return f"Moments({len(self.stops)} stops, {len(self.basis)} features)"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class BatchRisk:
     """The risk of stochastic gradient descent: that of the full gradient, and what batches add.
 
@@ -112,16 +93,6 @@ class BatchRisk:
         """The stop with the least risk."""
         return float(self.stops[np.argmin(self.total)])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the risk, and that of the full gradient; see :func:`stoptime.plots.batches`."""
-        from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
-
-        return plots.batches({"random batches": self}, ax=ax)
-
-    def __repr__(self) -> str:
-        least = f"least risk {self.total.min(initial=np.inf):.4g}"
-        return f"BatchRisk({len(self.stops)} stops, {least})"
-
 
 def moments(
     X: ArrayLike,
@@ -131,8 +102,6 @@ def moments(
     stops: ArrayLike,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
-    *,
-    verbose: bool = False,
 ) -> Moments:
     r"""Return the exact mean and covariance of the iterates, given the data.
 
@@ -147,13 +116,11 @@ def moments(
     X, y : array-like of shape (n, p) and (n,)
         The data, as they are: nothing is centred.
     step, batch_size : float, and int or inf
-        Step ε, refused where the iterates diverge, and rows of a batch; ``inf`` is all rows.
+        Step ε, and rows of a batch; ``inf`` is all rows.
     stops : array-like of shape (n_stops,)
         Numbers of steps. The covariance at every stop has p² numbers.
     momentum, weight_decay : float
         As in ``torch.optim.SGD``, for the loss ‖y - Xβ‖²/(2n).
-    verbose : bool, default=False
-        Whether to show progress where it takes more than a few seconds.
 
     Examples
     --------
@@ -164,51 +131,23 @@ def moments(
     array([1.551, 0.891])
     """
     rows, response = check_X_y(X, y, dtype=np.float64)
-    source, basis = _row_source(rows, response)
+    spectrum = decompose(rows, response, fit_intercept=False)
+    basis = np.asarray(spectrum.vectors, dtype=np.float64)
+    s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
+    coef = np.asarray(spectrum.response, dtype=np.float64) / s
+    rotated = rows @ basis
+    source = RowSource(s, rotated, response - rotated @ coef, coef)
     found, run = _run(source, step, batch_size, stops, momentum, weight_decay)
     mean = np.empty((len(found), len(basis)))
     spread = np.empty((len(found), basis.shape[1], basis.shape[1]))
     losses = np.empty(len(found))
-    s = source.eigenvalues
-    with progress_shown(verbose):
+    with np.errstate(over="ignore", invalid="ignore"):
         for place, state in enumerate(run):
-            mean[place] = basis @ (state.gain * s * source.coef)
+            mean[place] = basis @ (state.gain * s * coef)
             spread[place] = state.covariance
             losses[place] = source.loss(state)
-    return Moments(found, mean, losses, (basis * s) @ basis.T, basis, spread)
-
-
-def risk(
-    X: ArrayLike,
-    coef: ArrayLike,
-    noise: float,
-    step: float,
-    batch_size: float,
-    stops: ArrayLike,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    target: Target = "estimation",
-) -> BatchRisk:
-    r"""Return the exact risk :math:`E\|\beta_k - \beta_0\|^2` for these rows.
-
-    The mean is over noise and batches. The response is y = Xβ₀ + ε, with coefficients ``coef`` and
-    independent errors of variance ``noise``. The other parameters are those of :func:`moments` and
-    :func:`stoptime.risk`.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).standard_normal((50, 3))
-    >>> curve = risk(X, [1, 2, 0], 1.0, 0.1, 5, [10, 100])
-    >>> curve.cost.round(2)
-    array([1.07, 1.42])
-    """
-    rows = check_array(X, dtype=np.float64)
-    beta = _one_per_column(coef, rows.shape[1])
-    source, basis = _row_source(rows, rows @ beta, float(checks.nonnegative("noise", noise)))
-    run = _run(source, step, batch_size, stops, momentum, weight_decay)
-    # nothing is learned of coefficients outside the row space
-    signal = basis.T @ beta
-    return _assembled(source, *run, target, max(float(beta @ beta - signal @ signal), 0.0))
+    _check_finite(losses, step, batch_size)
+    return Moments(found, mean, losses, basis, spread)
 
 
 def limit(
@@ -231,7 +170,7 @@ def limit(
     Here D is the variance that batches add in every direction, and δ the distance from least
     squares: every row is taken to have the average of xᵀVx. Summed over the steps, this is the
     Volterra equation for the loss ψ of Paquette, Lee, Pedregosa, Paquette (2021), SGD in the large,
-    in discrete time. A step costs O(p). :func:`risk` is exact for given rows.
+    in discrete time. A step costs O(p). :func:`moments` is exact for given data.
 
     The ``signal`` is a list of coordinates vᵢᵀβ₀, or the number r² = E‖β₀‖², spread evenly. The
     other parameters are those of :func:`moments` and :func:`stoptime.risk`.
@@ -250,26 +189,17 @@ def limit(
             f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
             "are given: raise n_samples."
         )
-    source = SpectrumSource(s, squared_coordinates(signal, s), 0.0, level, rows)
-    return _assembled(source, *_run(source, step, batch_size, stops, momentum), target)
-
-
-def largest_step(
-    X: ArrayLike, batch_size: float, momentum: float = 0.0, weight_decay: float = 0.0
-) -> float:
-    """Return the step from which on the mean square of the iterates grows without bound.
-
-    The parameters are those of :func:`moments`.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).standard_normal((50, 3))
-    >>> round(largest_step(X, 5), 3), round(largest_step(X, np.inf), 3)
-    (1.158, 1.541)
-    """
-    rows = check_array(X, dtype=np.float64)
-    source, _ = _row_source(rows, np.zeros(len(rows)))
-    return source.largest_step(*_checked(batch_size, momentum, weight_decay))
+    source = SpectrumSource(s, squared_coordinates(signal, s), level, rows)
+    found, run = _run(source, step, batch_size, stops, momentum)
+    weight = target_weights(target, s)
+    parts = np.empty((4, len(found)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for column, state in zip(parts.T, run, strict=True):
+            bias = weight * source.signal @ (1 - s * state.gain) ** 2
+            variance = level / rows * (weight * s) @ state.gain**2
+            column[:] = bias, variance, weight @ state.covariance, source.loss(state)
+    _check_finite(parts, step, batch_size)
+    return BatchRisk(found, *parts)
 
 
 class State(NamedTuple):
@@ -281,65 +211,37 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source(ABC):
-    r"""Where the randomness comes from: the rows in the eigenbasis, or their spectrum alone.
+    r"""Where the randomness comes from, in the eigenbasis of H = XᵀX/n.
 
-    With the residuals e of the mean and the covariance V of the iterates, a gradient of b rows has
-    the covariance :math:`N = \frac1b[\frac1n\sum_i (x_i^TVx_i + e_i^2) x_ix_i^T - HVH - hh^T]`,
-    H = XᵀX/n and h = -Xᵀe/n. In the eigenbasis of H a step multiplies each entry of V by a number,
-    and adds ε²N. ``signal`` are the squared coordinates of the coefficients that fit the response,
-    ``outside`` the mean square of what they leave; ``noise`` is averaged over.
+    With the residuals e of the mean and the covariance V of the iterates, the gradient of a random
+    row has the covariance :math:`N = \frac1n\sum_i (x_i^TVx_i + e_i^2) x_ix_i^T - HVH - hh^T`,
+    h = -Xᵀe/n. A step multiplies each entry of V by a number, and adds ε²N/b.
     """
 
     eigenvalues: Array
-    signal: Array
-    outside: float
-    noise: float
-    n_samples: float
-    whole: ClassVar[bool]
-    """Whether covariances are matrices, or their diagonals alone."""
 
     @abstractmethod
     def gradient_noise(self, state: State) -> Array:
-        """Return bN, the covariance of the gradient of one random row at this state."""
+        """Return N at this state."""
 
     @abstractmethod
-    def growth(self, response: Array) -> float:
-        """Return the factor by which noise grows in a loop with this response of V to N."""
-
     def loss(self, state: State) -> float:
         """Return the expected training error, E‖y - Xβ‖²/n."""
-        s = self.eigenvalues
-        left = (1 - s * state.gain) ** 2
-        # directions with s = 0 have a part of one left, and no part in the fit
-        unfitted = 1 - (len(s) - left.sum()) / self.n_samples
-        fixed = s * self.signal @ left + self.outside + self.noise * unfitted
-        return float(fixed + s @ self.variances(state.covariance))
 
-    def variances(self, covariance: Array) -> Array:
-        """Return the variances of all directions."""
-        return np.diagonal(covariance) if self.whole else covariance
-
-    def _scaled(self, factors: Array) -> tuple[Array, Array]:
+    @abstractmethod
+    def factors(self, rates: Array) -> tuple[Array, Array]:
         """Return factors of the rows and of the columns of a covariance."""
-        return (factors[:, None], factors[None, :]) if self.whole else (factors, factors)
 
-    def followed(
-        self, moves: Moves, step: float, decay: float, batch_size: float, stops: Array
+    def steps(
+        self,
+        coefficients: Callable[[int], Coefficients],
+        step: float,
+        decay: float,
+        batch_size: float,
     ) -> Iterator[State]:
-        """Yield the states at the stops, in ascending order; ``moves`` defines the iteration."""
-        wanted = set(checks.iteration_numbers(stops).tolist())
-        run = self._steps(moves, self.eigenvalues + decay, step, batch_size)
-        for k, state in zip(
-            progress(range(max(wanted, default=0) + 1), "steps"), run, strict=False
-        ):
-            if k in wanted:
-                yield state
-
-    def _steps(
-        self, coefficients: Moves, rates: Array, step: float, batch_size: float
-    ) -> Iterator[State]:
-        """Yield the states of the iteration with these coefficients, from the first on."""
-        rows, columns = self._scaled(rates)
+        """Yield the states after 0, 1, 2, ... steps with these coefficients, without end."""
+        rates = self.eigenvalues + decay
+        rows, columns = self.factors(rates)
         # covariances must stay symmetric to the last digit, because a difference from the transpose
         # would grow: hence one product for both factors, and sums with the transpose in brackets
         both = rows * columns
@@ -371,51 +273,6 @@ class Source(ABC):
             speed = momentum * speed - size * (rates * ahead - 1)
             gain = gain + speed
 
-    def loop_growth(self, step: float, batch_size: float, momentum: float, decay: float) -> float:
-        """Return the factor from the noise of a batch to the noise it causes; stable below 1."""
-        # The noise N of every step adds up to the covariance, with x = ε(s + w) and momentum μ,
-        # ε²(1 - μ²)N / {(1 - μ)²[(1 + μ)(xᵢ + xⱼ) - xᵢxⱼ] + μ(xᵢ - xⱼ)²}, which makes new noise.
-        x, y = self._scaled(step * (self.eigenvalues + decay))
-        damping = (1 - momentum) ** 2 * ((1 + momentum) * (x + y) - x * y)
-        total = damping + momentum * (x - y) ** 2
-        # directions in which nothing is learned have neither noise nor a response
-        noise = step**2 * (1 - momentum**2)
-        response = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
-        return self.growth(response / batch_size)
-
-    def largest_step(self, batch_size: float, momentum: float, decay: float) -> float:
-        """Return the step from which on the mean square of the iterates grows without bound."""
-        largest = float(np.max(self.eigenvalues, initial=0)) + decay
-        if largest == 0:
-            return np.inf
-        end = 2 * (1 + momentum) / largest
-        if np.isinf(batch_size):
-            return end
-
-        def excess(log_step: float) -> float:
-            # the growth has a pole at the end of the bracket, and its logarithm rises slowly
-            growth = self.loop_growth(end * np.exp(log_step), batch_size, momentum, decay)
-            return float(np.log(max(growth, 1e-300)))
-
-        lowest, highest = -60.0, -1e-9
-        if excess(highest) <= 0:
-            return end
-        return end * float(np.exp(brentq(excess, lowest, highest, xtol=1e-6)))
-
-    def check_stable(self, step: float, batch_size: float, momentum: float, decay: float) -> None:
-        """Raise a ValueError with the largest stable step if the iterates diverge."""
-        end = self.largest_step(np.inf, momentum, decay)
-        stable = step < end
-        if stable and np.isfinite(batch_size):
-            stable = self.loop_growth(step, batch_size, momentum, decay) < 1
-        if not stable:
-            limit = self.largest_step(batch_size, momentum, decay)
-            raise ValueError(
-                f"A step of {step:g} diverges with batches of {batch_size:g} rows: the step must "
-                f"be below {limit:.4g} for this batch size (below {end:.4g} for the full gradient)."
-                " Take a smaller step, or larger batches."
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class RowSource(Source):
@@ -424,57 +281,54 @@ class RowSource(Source):
     rows: Array
     residuals: Array
     coef: Array
-    whole: ClassVar[bool] = True
+
+    def factors(self, rates: Array) -> tuple[Array, Array]:
+        """Return a column and a row: covariances are matrices."""
+        return rates[:, None], rates[None, :]
+
+    def _mean_residuals(self, state: State) -> Array:
+        left = (1 - self.eigenvalues * state.gain) * self.coef
+        return np.asarray(self.residuals + self.rows @ left)
 
     def gradient_noise(self, state: State) -> Array:
-        """Return the covariance of the gradient of one random row, averaged over all rows."""
+        """Return the covariance of the gradient of one random row."""
         s = self.eigenvalues
-        left = 1 - s * state.gain
-        level = np.diag(self.noise / (self.n_samples * s))
-        # E δδᵀ of the distance δ from the coefficients of least squares, whose residuals have no
-        # product with the columns; noise is averaged over, and its constant part is added below
-        spread = np.multiply.outer(self.coef, self.coef) + level
-        second = state.covariance + np.multiply.outer(left, left) * spread - level
-        crossed = 2 * self.rows @ (left * self.coef)
-        total = self._weighted(second, self.residuals * (self.residuals + crossed))
-        total -= np.multiply.outer(s, s) * second
-        total[np.diag_indices_from(total)] += self.noise * (1 - 1 / self.n_samples) * s
-        return total
-
-    def _weighted(self, matrix: Array, more: Array | float = 0.0) -> Array:
-        """Return Σ (xᵀMx + q)xxᵀ/n for a symmetric matrix M and numbers q, one for each row x."""
-        numbers = np.einsum("ij,ij->i", self.rows @ matrix, self.rows) + more
-        total = self.rows.T @ (numbers[:, None] * self.rows) / len(self.rows)
+        squares = np.einsum("ij,ij->i", self.rows @ state.covariance, self.rows)
+        squares += self._mean_residuals(state) ** 2
+        total = self.rows.T @ (squares[:, None] * self.rows) / len(self.rows)
+        full = s * (1 - s * state.gain) * self.coef
+        total -= np.multiply.outer(s, s) * state.covariance + np.multiply.outer(full, full)
         # products of a matrix with another one are symmetric up to rounding only
         return np.asarray((total + total.T) / 2)
 
-    def growth(self, response: Array) -> float:
-        """Return the largest eigenvalue of the loop, a symmetric operator on matrices."""
-        if not len(response):
-            return 0.0
-        root = np.sqrt(response)
-        s = self.eigenvalues
-
-        def loop(flat: Array) -> Array:
-            covariance = root * flat.reshape(root.shape)
-            covariance = (covariance + covariance.T) / 2
-            total = self._weighted(covariance) - covariance * np.multiply.outer(s, s)
-            return np.asarray((root * total).ravel())
-
-        if len(s) == 1:
-            return float(loop(np.ones(1))[0])
-        operator: Any = LinearOperator((root.size, root.size), loop, dtype=np.float64)
-        # a fixed start makes the result the same every time
-        start = np.diag(np.sqrt(np.diagonal(response)) * s).ravel()
-        found = eigsh(operator, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)
-        return float(found[0])
+    def loss(self, state: State) -> float:
+        """Return the mean square of the residuals of the mean, and the variance of the fit."""
+        spread = self.eigenvalues @ np.diagonal(state.covariance)
+        return float(np.mean(self._mean_residuals(state) ** 2) + spread)
 
 
 @dataclass(frozen=True, eq=False)
 class SpectrumSource(Source):
-    """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows."""
+    """The spectrum alone: every row is taken to have the mean of xᵀVx over all rows.
 
-    whole: ClassVar[bool] = False
+    ``signal`` are the squared coordinates of the coefficients; the noise is averaged over.
+    """
+
+    signal: Array
+    noise: float
+    n_samples: float
+
+    def factors(self, rates: Array) -> tuple[Array, Array]:
+        """Return the rates twice: of covariances only the diagonal is known."""
+        return rates, rates
+
+    def loss(self, state: State) -> float:
+        """Return the expected training error, averaged over the noise."""
+        s = self.eigenvalues
+        left = (1 - s * state.gain) ** 2
+        # directions with s = 0 have a part of one left, and no part in the fit
+        unfitted = 1 - (len(s) - left.sum()) / self.n_samples
+        return float(s * self.signal @ left + self.noise * unfitted + s @ state.covariance)
 
     def gradient_noise(self, state: State) -> Array:
         """Return the variance of the gradient of one random row in every direction."""
@@ -483,32 +337,6 @@ class SpectrumSource(Source):
         mean_square = s**2 * (state.covariance + self.signal * left)
         mean_square += self.noise * s * left / self.n_samples
         return np.asarray(s * self.loss(state) - mean_square)
-
-    def growth(self, response: Array) -> float:
-        """Return the factor of the loss after one loop."""
-        answer = response * self.eigenvalues**2
-        return float(np.sum(answer / (1 + answer)))
-
-
-def _row_source(rows: Array, response: Array, noise: float = 0.0) -> tuple[RowSource, Array]:
-    """Return the rows as a source, and the basis of their row space."""
-    spectrum = decompose(rows, response, fit_intercept=False)
-    basis = np.asarray(spectrum.vectors, dtype=np.float64)
-    s = np.asarray(spectrum.eigenvalues, dtype=np.float64)
-    coef = np.asarray(spectrum.response, dtype=np.float64) / s
-    rotated = rows @ basis
-    residuals = response - rotated @ coef
-    outside = float(np.mean(residuals**2))
-    source = RowSource(s, coef**2, outside, noise, len(rows), rotated, residuals, coef)
-    return source, basis
-
-
-def _checked(batch_size: float, momentum: float, decay: float) -> tuple[float, float, float]:
-    """Return batch size, momentum and weight decay; refuse those that define no iterate."""
-    whole = batch_size != np.inf
-    size = checks.whole_number("batch_size", batch_size, least=1) if whole else np.inf
-    momentum = checks.fraction_below_one("momentum", momentum)
-    return float(size), momentum, float(checks.nonnegative("weight_decay", decay))
 
 
 def _run(
@@ -521,36 +349,24 @@ def _run(
 ) -> tuple[Array, Iterator[State]]:
     """Return distinct stops and the states there, after checking every number."""
     step = checks.positive_number("step", step)
-    size, momentum, decay = _checked(batch_size, momentum, decay)
-    source.check_stable(step, size, momentum, decay)
+    if batch_size != np.inf:
+        batch_size = checks.whole_number("batch_size", batch_size, least=1)
+    momentum = checks.fraction_below_one("momentum", momentum)
+    decay = float(checks.nonnegative("weight_decay", decay))
     found = np.unique(checks.list_of_stops(stops))
     if found.max(initial=0) > MOST_ITERATIONS:
         raise ValueError(
             f"A stop after {found[-1]:g} steps is beyond the limit of {MOST_ITERATIONS}: random "
             "batches have no last iterate. Give an earlier stop."
         )
-    moves = (HeavyBall(step, momentum) if momentum else GradientDescent(step)).coefficients
-    return found, source.followed(moves, step, decay, size, found)
+    method = HeavyBall(step, momentum) if momentum else GradientDescent(step)
+    run = source.steps(method.coefficients, step, decay, batch_size)
+    return found, at_stops(run, checks.iteration_numbers(found).tolist())
 
 
-def _assembled(
-    source: Source, stops: Array, states: Iterator[State], target: Target, unseen: float = 0.0
-) -> BatchRisk:
-    """Return bias, variance and the variance of batches at the stops."""
-    s = source.eigenvalues
-    weight = target_weights(target, s)
-    parts = np.empty((4, len(stops)))
-    for column, state in zip(parts.T, states, strict=True):
-        bias = weight * source.signal @ (1 - s * state.gain) ** 2
-        bias += unseen if target == "estimation" else 0.0
-        variance = source.noise / source.n_samples * (weight * s) @ state.gain**2
-        spread = weight @ source.variances(state.covariance)
-        column[:] = bias, variance, spread, source.loss(state)
-    return BatchRisk(stops, *parts)
-
-
-def _one_per_column(coef: ArrayLike, n_columns: int) -> Array:
-    found: Array = check_array(coef, ensure_2d=False, dtype=np.float64, input_name="coef")
-    if found.shape != (n_columns,):
-        raise ValueError(f"coef must have {n_columns} numbers, one for each column.")
-    return found
+def _check_finite(losses: Array, step: float, batch_size: float) -> None:
+    if not np.isfinite(losses).all():
+        raise ValueError(
+            f"A step of {step:g} diverges with batches of {batch_size:g} rows: take a smaller "
+            "step, or larger batches."
+        )

@@ -96,8 +96,8 @@ def random_problem(rng, zeros=True, leaning=False):
 
 def coordinates(s, snr, lean):
     """The signal of squared length snr whose squared coordinates are like i^(-lean)."""
-    a = st.power_signal(abs(lean)).coordinates(s)
-    a = 1 / a if lean < 0 else a
+    number = np.argsort(np.argsort(-s, kind="stable")) + 1.0
+    a = number ** (-lean / 2)
     return a * np.sqrt(snr / np.sum(a**2))
 
 
