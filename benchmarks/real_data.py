@@ -7,10 +7,9 @@ A full run writes benchmarks/results/real_data.json and docs/benchmarks.md.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,97 +20,52 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from sklearn import datasets
 from sklearn.base import clone
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_diabetes,
-    load_digits,
-    load_iris,
-    load_linnerud,
-    load_wine,
-)
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 import stoptime as st
-from benchmarks import page
 from benchmarks.harness import (
-    Settings,
+    INKS,
     available_cores,
-    environment,
-    interleaved,
+    command,
+    draw,
+    fill,
+    in_turns,
     label,
+    load,
+    machine_line,
     pinned,
-    save,
+    run_of,
     seconds,
     short,
-)  # fmt: skip
-from benchmarks.page import PAGES, machine_line
-from benchmarks.page import cells as row
+    table,
+)
 
+PAGE = "benchmarks.md"
+FILE = "real_data.json"
 PEER = "RidgeCV"
 OURS = "default"
-ALPHAS = np.geomspace(1e-8, 1e4, 100)
-ROUNDS = 15  # of quick fits; slow ones are repeated less often
-ABOUT = """\
-`StoppedRegressorCV().fit(X, y)`, without stops, is compared with
-`RidgeCV(alphas=np.geomspace(1e-8, 1e4, 100)).fit(X, y)`. Both choose by the left-out error of every
-row. They are fitted in turn in one process, and the best of up to 15 rounds of each counts; slow
-fits have fewer rounds, and fits over a minute one.
-
-- Bundled data: the data sets of scikit-learn that need no download, with columns as they are,
-  standardised, with all products of up to two or three columns, and as splines. Expanded columns
-  are standardised, and expansions of over 6000 columns are left out. In data sets for
-  classification, the number of the class is the response.
-- Spectra: Gaussian rows whose covariance has the eigenvalues i⁻ᵃ. The larger a is, the worse the
-  conditioning.
-- Square Gaussian matrices, and 1000 × 200 columns of which half are copies of the others, equal or
-  with a relative distance of 10⁻⁶.
-- Many targets, which share a stop or a penalty, with a = 2.
-
-The answers are compared by the left-out error at the chosen stop divided by that of RidgeCV at its
-penalty, and by R² on new rows: 1000 generated ones, or a quarter of a data set, held out of another
-fit. `python -m benchmarks.real_data` measures all cells again, and `--quick` prints a part.
-"""
-ALT = "Speed relative to RidgeCV: blue cells are faster, orange and red cells are slower."
 TABLES = {
     "data": "Bundled data",
     "shapes": "Rows × columns, eigenvalues i⁻ᵃ",
     "other": "Square matrices and copied columns",
     "targets": "Many targets",
 }
-DATA = {
-    "diabetes": load_diabetes,
-    "wine": load_wine,
-    "breast cancer": load_breast_cancer,
-    "digits": load_digits,
-    "iris": load_iris,
-    "linnerud": load_linnerud,
+COLUMNS: dict[str, tuple[Any, ...]] = {
+    "raw": (),
+    "standardised": (StandardScaler(),),
+    "quadratic": (StandardScaler(), PolynomialFeatures(2, include_bias=False), StandardScaler()),
+    "cubic": (StandardScaler(), PolynomialFeatures(3, include_bias=False), StandardScaler()),
+    "splines": (StandardScaler(), SplineTransformer(), StandardScaler()),
 }
-COLUMNS: dict[str, Callable[[], tuple]] = {
-    "raw": tuple,
-    "standardised": lambda: (StandardScaler(),),
-    "quadratic": lambda: expansion(PolynomialFeatures(2, include_bias=False)),
-    "cubic": lambda: expansion(PolynomialFeatures(3, include_bias=False)),
-    "splines": lambda: expansion(SplineTransformer()),
-}
-TOO_WIDE = {("digits", "cubic")}  # 47 904 columns; expansions of over 6000 are left out
-SPREAD_SHAPE = (2000, 200)
-DECAYS = (0, 1, 2, 3, 4, 5, 6)
-SHAPES = [
-    (100, 10), (500, 50), (2000, 20), (5000, 100), (20000, 500), (200000, 10),
+SHAPES = (
+    (2000, 200), (100, 10), (500, 50), (2000, 20), (5000, 100), (20000, 500), (200000, 10),
     (500, 2000), (500, 5000), (800, 6000),
-]  # fmt: skip
-SHAPE_DECAYS = (0, 2, 4)
-SQUARES = (200, 500, 1000)
-COPIES_SHAPE = (1000, 200)
-COPIES = {"equal copies": 0.0, "near copies": 1e-6}  # relative distance of a column and its copy
-TARGET_SHAPES = [(2000, 20), (2000, 200)]
-TARGETS = (1, 10, 100, 1000)
-TARGETS_DECAY = 2
-NOISE = 0.5  # standard deviation of the noise, in units of that of the signal
+)  # fmt: skip
 NEW_ROWS = 1000  # generated rows that are only predicted
 
 
@@ -141,15 +95,10 @@ class Place:
     make: Callable[[], Rows]
 
 
-def expansion(step: object) -> tuple:
-    """Return the steps of an expansion of standardised columns."""
-    return (StandardScaler(), step, StandardScaler())
-
-
 def bundled(name: str, columns: str) -> Rows:
     """Return a data set of scikit-learn with its columns as they are, or expanded."""
-    X, y = DATA[name](return_X_y=True)
-    X = make_pipeline(*COLUMNS[columns](), "passthrough").fit_transform(X)
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    X = make_pipeline(*COLUMNS[columns], "passthrough").fit_transform(X)
     return Rows(np.ascontiguousarray(X, dtype=float), np.asarray(y, dtype=float))
 
 
@@ -162,66 +111,54 @@ def generated(n: int, p: int, decay: float = 0, targets: int | None = None) -> R
 
 
 def copied(distance: float) -> Rows:
-    """Return columns of which every second one is a copy, up to a relative distance."""
+    """Return 1000 x 200 columns of which half are copies, up to a relative distance."""
     rng = np.random.default_rng(0)
-    n, p = COPIES_SHAPE
-    X = rng.standard_normal((n + NEW_ROWS, p // 2)) + 1
+    X = rng.standard_normal((1000 + NEW_ROWS, 100)) + 1
     copy = X + distance * rng.standard_normal(X.shape) if distance else X
     return with_response(np.hstack([X, copy]), rng)
 
 
 def with_response(X: np.ndarray, rng: np.random.Generator, targets: int | None = None) -> Rows:
-    """Return rows with a linear signal and noise; the last rows are new."""
+    """Return rows with a linear signal and half as much noise; the last rows are new."""
     p = X.shape[1]
     signal = X @ rng.standard_normal(p if targets is None else (p, targets))
-    y = signal + NOISE * signal.std(axis=0) * rng.standard_normal(signal.shape)
+    y = signal + 0.5 * signal.std(axis=0) * rng.standard_normal(signal.shape)
     return Rows(X[:-NEW_ROWS].copy(), y[:-NEW_ROWS], (X[-NEW_ROWS:].copy(), y[-NEW_ROWS:]))
 
 
-def places() -> list[Place]:
-    """Return all cells."""
-    listed = [
-        Place("data", name, columns, partial(bundled, name, columns))
-        for name in DATA
-        for columns in COLUMNS
-        if (name, columns) not in TOO_WIDE
-    ]
-    spectra = {SPREAD_SHAPE: DECAYS} | dict.fromkeys(SHAPES, SHAPE_DECAYS)
-    listed += [
-        Place("shapes", label(*shape), f"a = {decay}", partial(generated, *shape, decay))
-        for shape, decays in spectra.items()
-        for decay in decays
-    ]
-    listed += [Place("other", "Gaussian", label(n, n), partial(generated, n, n)) for n in SQUARES]
-    listed += [
-        Place("other", "Gaussian", name, partial(copied, distance))
-        for name, distance in COPIES.items()
-    ]
-    listed += [
-        Place(
-            "targets",
-            label(*shape),
-            str(count),
-            partial(generated, *shape, TARGETS_DECAY, count if count > 1 else None),
-        )
-        for shape in TARGET_SHAPES
-        for count in TARGETS
-    ]
-    return listed
+def places() -> Iterator[Place]:
+    """Yield all cells."""
+    for name in ("diabetes", "wine", "breast_cancer", "digits", "iris", "linnerud"):
+        for columns in COLUMNS:
+            if (name, columns) != ("digits", "cubic"):  # 47 904 columns
+                shown = name.replace("_", " ")
+                yield Place("data", shown, columns, partial(bundled, name, columns))
+    for shape in SHAPES:
+        for decay in range(7) if shape == SHAPES[0] else (0, 2, 4):
+            make = partial(generated, *shape, decay)
+            yield Place("shapes", label(*shape), f"a = {decay}", make)
+    for n in (200, 500, 1000):
+        yield Place("other", "Gaussian", label(n, n), partial(generated, n, n))
+    for name, distance in (("equal copies", 0.0), ("near copies", 1e-6)):
+        yield Place("other", "Gaussian", name, partial(copied, distance))
+    for shape in ((2000, 20), (2000, 200)):
+        for count in (1, 10, 100, 1000):
+            make = partial(generated, *shape, 2, count if count > 1 else None)
+            yield Place("targets", label(*shape), str(count), make)
 
 
-def measured(place: Place, settings: Settings) -> dict[str, Any]:
+def cell_of(place: Place, longest: float = 5.0) -> dict[str, Any]:
     """Time one cell, and return it with left-out errors and R²; an error is part of the result."""
     rows = place.make()
     shape = [*rows.X.shape, *rows.y.shape[1:]]
     cell = {"table": place.table, "row": place.row, "column": place.column, "shape": shape}
-    models = {OURS: st.StoppedRegressorCV(), PEER: RidgeCV(ALPHAS)}
+    models = {OURS: st.StoppedRegressorCV(), PEER: RidgeCV(np.geomspace(1e-8, 1e4, 100))}
     fits = {name: partial(model.fit, rows.X, rows.y) for name, model in models.items()}
     # a best stop at the end of the grid, or lost digits, are part of what is measured
-    with pinned(settings.threads), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            times, _ = interleaved(fits, ROUNDS, settings)
+            times, _ = in_turns(fits, 15, longest)
             errors = {
                 OURS: float(np.mean(models[OURS].choice_.error)),
                 PEER: float(-models[PEER].best_score_),
@@ -262,16 +199,16 @@ def heat_map(cells: Sequence[dict[str, Any]], shade: str) -> Figure:
     slower = colormaps["Oranges"](np.linspace(0.95, 0.35, 128))
     faster = colormaps["Blues"](np.linspace(0.15, 0.9, 128))
     scale = ScalarMappable(LogNorm(0.01, 100, clip=True), ListedColormap([*slower, *faster]))
-    for table, ax in axes.items():
-        panel(ax, [cell for cell in cells if cell["table"] == table], scale)
-        ax.set_title(TABLES[table], fontsize=10)
+    for name, ax in axes.items():
+        panel(ax, [cell for cell in cells if cell["table"] == name], scale)
+        ax.set_title(TABLES[name], fontsize=10)
     axes["targets"].set_xlabel("targets")
     bar = figure.colorbar(scale, ax=list(axes.values()), aspect=50, extend="both")
     marks = [0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100]
     bar.set_ticks(marks, labels=[f"{mark:g}" for mark in marks])
     bar.ax.minorticks_off()
     bar.set_label(f"times as fast as {PEER} (logarithmic); framed below 1")
-    bar.outline.set_edgecolor(PAGES[shade])
+    bar.outline.set_edgecolor(INKS[shade])
     return figure
 
 
@@ -322,50 +259,50 @@ def in_short(run: dict[str, Any]) -> str:
     )
 
 
-def section(run: dict[str, Any]) -> list[str]:
-    """Return the section of the page: all cells, the slowest relative to RidgeCV first."""
-    titles = ["problem", "size", "stoptime", PEER, "times as fast"]
-    titles += ["left-out error / RidgeCV", "R²", "R² of RidgeCV"]
-    lines = ["## The default fit on real data", "", ABOUT, machine_line(run), ""]
-    lines += ["Cells that lose come first, in bold.", "", row(*titles), "|---" * 8 + "|"]
+def row(cell: dict[str, Any]) -> list[str]:
+    """Return the cells of the table for one problem."""
+    n, p, *targets = cell["shape"]
+    size = label(n, p) + "".join(f" × {q} targets" for q in targets)
+    if cell["failed"]:
+        return [described(cell), size, f"**failed**: {cell['failed']}", *[""] * 5]
+    times = [seconds(min(cell["seconds"][name])) for name in (OURS, PEER)]
+    speed = times_as_fast(cell)
+    ratio = short(speed) if speed >= 1 else f"**{short(speed)}**, loses"
+    scores = [f"{cell['scores'][name]:.3f}" for name in (OURS, PEER)]
+    return [described(cell), size, *times, ratio, f"{times_the_error(cell):.4f}", *scores]
+
+
+def parts() -> dict[str, str]:
+    """Return what the page shows: all cells, the slowest relative to RidgeCV first."""
+    run = load(FILE)
+    head = ["problem", "size", "stoptime", PEER, "times as fast"]
+    head += ["left-out error / RidgeCV", "R²", "R² of RidgeCV"]
     # failures come first of all, because NaN would be sorted to the end
-    for cell in sorted(run["cells"], key=lambda one: (not one["failed"], times_as_fast(one))):
-        n, p, *targets = cell["shape"]
-        size = label(n, p) + "".join(f" × {q} targets" for q in targets)
-        if cell["failed"]:
-            lines.append(row(described(cell), size, f"**failed**: {cell['failed']}", *[""] * 5))
-            continue
-        times = [seconds(min(cell["seconds"][name])) for name in (OURS, PEER)]
-        speed = times_as_fast(cell)
-        ratio = short(speed) if speed >= 1 else f"**{short(speed)}**, loses"
-        scores = [f"{cell['scores'][name]:.3f}" for name in (OURS, PEER)]
-        error = f"{times_the_error(cell):.4f}"
-        lines.append(row(described(cell), size, *times, ratio, error, *scores))
-    return [*lines, ""]
+    ordered = sorted(run["cells"], key=lambda one: (not one["failed"], times_as_fast(one)))
+    return {
+        "in-short": in_short(run),
+        "machine-real-data": machine_line(run),
+        "real-data": table(head, map(row, ordered)),
+    }
 
 
-def main(words: list[str] | None = None) -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_data")
-    parser.add_argument("--quick", action="store_true", help="every eighth cell, printed only")
-    parser.add_argument("--threads", type=int, default=available_cores(), help="BLAS threads")
-    given = parser.parse_args(words)
-    settings = Settings(given.threads, longest=0.5 if given.quick else 5.0)
-    run: dict[str, Any] = {"mode": "full", "date": dt.date.today().isoformat()}
-    run |= {"environment": environment(given.threads), "cells": []}
-    for place in places()[:: 8 if given.quick else 1]:
-        cell = measured(place, settings)
-        run["cells"].append(cell)
-        print(
-            f"{described(cell)}: {times_as_fast(cell):.3g} times as fast, "
-            f"{times_the_error(cell):.4f} times the error {cell['failed']}",
-            flush=True,
-        )
+def measured(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure all cells, or every eighth."""
+    run = run_of(given) | {"cells": []}
+    with pinned(given.threads):
+        for place in list(places())[:: 8 if given.quick else 1]:
+            cell = cell_of(place, 0.5 if given.quick else 5.0)
+            run["cells"].append(cell)
+            print(*row(cell), sep="  ", flush=True)
     print(in_short(run))
-    if not given.quick:
-        save(run, "real_data.json")
-        page.write()
+    return run
+
+
+def publish() -> None:
+    """Write the table and the figure."""
+    fill(PAGE, parts())
+    draw(partial(heat_map, load(FILE)["cells"]), "real-data")
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, FILE, measured, publish, quick=False, threads=available_cores())

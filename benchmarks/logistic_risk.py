@@ -1,5 +1,7 @@
 """Excess log loss along paths of cross-entropy against that of ridge, by simulation.
 
+    python -m benchmarks.logistic_risk      # some minutes; writes tables and figure of the page
+
 Labels are drawn from a known logistic model, so that the loss of the true probabilities is known,
 and what a fit adds to it is its excess. Stops and penalties are the best ones of each draw: no rule
 is involved. The figure shows one of the settings along the whole path.
@@ -7,6 +9,8 @@ is involved. The figure shows one of the settings along the whole path.
 
 from __future__ import annotations
 
+import argparse
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +19,14 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
-from benchmarks.page import PAGES, on
+from benchmarks.harness import INKS, command, draw, fill, load, on, table
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
 from stoptime.logistic.steps import Steps
 
-ROWS, COLUMNS, NEW, DRAWS = 300, 100, 5000, 20
+PAGE = "logistic.md"
+FILE = "logistic_risk.json"
+ROWS, COLUMNS, NEW = 300, 100, 5000
 SETTINGS = {  # powers by which variances and squared coefficients fall, and the size of the logits
     "isotropic, weak": (0.0, 0.0, 1.0),
     "isotropic, strong": (0.0, 0.0, 4.0),
@@ -82,7 +88,7 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
     return np.array(found), tuned
 
 
-def simulated(draws: int = DRAWS) -> dict[str, Any]:
+def simulated(draws: int) -> dict[str, Any]:
     """Return least excess losses over that of ridge, and the curves of a setting."""
     table: dict[str, Any] = {}
     curves: dict[str, Any] = {}
@@ -216,6 +222,38 @@ def picture(results: dict[str, Any], page: str) -> Figure:
         xlim=(0.3, 60),
         ylim=(0, 0.45),
     )
-    ax.axhline(0, color=PAGES[page], linewidth=0.6)
+    ax.axhline(0, color=INKS[page], linewidth=0.6)
     ax.legend(frameon=False)
     return figure
+
+
+def measured(given: argparse.Namespace) -> dict[str, Any]:
+    """Simulate."""
+    return simulated(given.draws)
+
+
+def parts() -> dict[str, str]:
+    """Return the tables of the stored simulation."""
+    results = load(FILE)
+    excess_ = [
+        [name, *(f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in METHODS)]
+        for name, row in results["ratios"].items()
+    ]
+    steps = [[f"{one:g}" for one in row] for row in results["closest"]]
+    following_ = [[f"{c:g}", f"{worst:.3f}", f"{t:.1f}"] for c, worst, t in results["following"]]
+    losses = ("penalty", "least squares", "cross-entropy, small logits", "large logits")
+    return {
+        "risk": table(["signal", *METHODS], excess_),
+        "closest": table(losses, steps),
+        "following": table(("c", "guarantee for least squares, at most", "time"), following_),
+    }
+
+
+def publish() -> None:
+    """Write the tables and the figure."""
+    fill(PAGE, parts())
+    draw(partial(picture, load(FILE)), "logistic-risk")
+
+
+if __name__ == "__main__":
+    command(__doc__, FILE, measured, publish, draws=20)
