@@ -8,21 +8,11 @@ few rounds, is printed only.
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import Any
 
-from benchmarks import cases
+from benchmarks import cases, harness
 from benchmarks.comparison import ratios, results, run_cases
-from benchmarks.harness import (
-    available_cores,
-    command,
-    draw,
-    fill,
-    load,
-    machine_line,
-    pinned,
-    run_of,
-)
+from benchmarks.harness import command, load, machine_line, pinned, run_of
 
 PAGE = "benchmarks.md"
 
@@ -47,12 +37,7 @@ def parts() -> dict[str, str]:
     return found
 
 
-def publish() -> None:
-    """Write the tables and the figure."""
-    fill(PAGE, parts())
-    draw(partial(ratios, load("cpu.json")["outcomes"]), "ratios")
-
-
 if __name__ == "__main__":
-    options = {"quick": False, "only": "", "threads": available_cores()}
-    command(__doc__, "cpu.json", measured, publish, **options)
+    options = {"quick": False, "only": "", "threads": harness.CORES}
+    figures = {"ratios": lambda page: ratios(load("cpu.json")["outcomes"], page)}
+    command(__doc__, "cpu.json", measured, {PAGE: parts}, figures, **options)

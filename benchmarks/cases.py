@@ -9,7 +9,6 @@ import os
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 from sklearn import datasets
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV, RidgeCV
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -40,15 +39,6 @@ def gaussian(n: int, p: int, q: int | None = None) -> tuple[np.ndarray, np.ndarr
     X = rng.standard_normal((n, p)) + 1
     y = X @ rng.standard_normal(p if q is None else (p, q)) / np.sqrt(p)
     return X, y + rng.standard_normal(y.shape)
-
-
-def held(work: Callable[[], Any], name: str, unit: float, goal: float | None) -> Work:
-    """Return the measurement of a peak memory, in a unit."""
-
-    def found(peak: int, _: object) -> Measures:
-        return (measure(name, peak / unit, goal, "at most"),)
-
-    return Work(partial(peak_memory, work), measures=found)
 
 
 def largest_gap(found: np.ndarray, expected: np.ndarray, goal: float) -> Measures:
@@ -178,11 +168,20 @@ def against_refitting(shape: tuple[int, int]) -> Work:
     return Work(lambda: ours.fit(X, y), refit, share=REFITS / shape[0], measures=same)
 
 
+def memory_of(fit: Callable[[], Any], name: str, unit: float) -> Work:
+    """Measure a peak memory in a unit, of which it may take six."""
+
+    def found(peak: int, _: object) -> Measures:
+        return (measure(name, peak / unit, 6.0, "at most"),)
+
+    return Work(partial(peak_memory, fit), measures=found)
+
+
 def memory_of_choosing(shape: tuple[int, int]) -> Work:
     """Measure the peak memory of the choice beside X."""
     X, y = gaussian(*shape)
     fit = partial(st.StoppedRegressorCV("accelerated-flow", stops=100).fit, X, y)
-    return held(fit, "times X", X.nbytes, 6.0)
+    return memory_of(fit, "times X", X.nbytes)
 
 
 def choosing() -> Cases:
@@ -215,17 +214,6 @@ EMBEDDINGS = (
     "XᵀX in double precision, its eigenvectors, and the product of all rows with them in single "
     "precision take two thirds of the time on one thread."
 )
-
-
-def quietly(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the work without warnings that the best stop is the last one."""
-
-    def done() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", st.StopWarning)
-            return work()
-
-    return done
 
 
 def series(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -261,7 +249,7 @@ def rocket(n: int, columns: int, against: str) -> Work:
     raw, y = series(n + TEST_ROWS)
     X = convolutions(raw, columns)
     X, X_test = np.split(StandardScaler().fit(X[:n]).transform(X), [n])
-    ours = quietly(lambda: st.StoppedClassifierCV().fit(X, y[:n]))
+    ours = partial(st.StoppedClassifierCV().fit, X, y[:n])
     if against == "bare product and eigh":
         return Work(ours, lambda: np.linalg.eigh(X @ X.T))
     peer = partial(RidgeClassifierCV(ALPHAS).fit, X, y[:n])
@@ -295,8 +283,8 @@ def intervals(n: int, p: int) -> Work:
     X = rng.standard_normal((n, p))
     y = X @ rng.standard_normal(p) / np.sqrt(p) + rng.standard_normal(n)
     new = rng.standard_normal((n // 2, p))
-    both = quietly(lambda: st.StoppedRegressorCV().fit(X, y).predict_interval(new))
-    return Work(both, quietly(lambda: st.StoppedRegressorCV().fit(X, y)))
+    model = st.StoppedRegressorCV()
+    return Work(lambda: model.fit(X, y).predict_interval(new), partial(model.fit, X, y))
 
 
 def probabilities(splits: int) -> Work:
@@ -320,7 +308,7 @@ def probabilities(splits: int) -> Work:
         return first, measure("log loss of the peer", found[1])
 
     calibrated = partial(CalibratedClassifierCV, RidgeClassifier(), cv=5)
-    ours = quietly(partial(fitted, st.StoppedClassifierCV))
+    ours = partial(fitted, st.StoppedClassifierCV)
     return Work(ours, partial(fitted, calibrated), measures=losses)
 
 
@@ -393,17 +381,6 @@ def bands_of(columns: int) -> np.ndarray:
     return np.arange(columns) * 3 // columns
 
 
-def score(X: np.ndarray, Y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> float:
-    """Return the mean R² over targets."""
-    total = 0.0
-    for start in range(0, Y.shape[1], BATCH):
-        columns = slice(start, start + BATCH)
-        truth = Y[:, columns].astype(np.float64)
-        fit = X @ coef[columns].T + intercept[columns]
-        total += float(np.sum(1 - ((truth - fit) ** 2).mean(axis=0) / truth.var(axis=0)))
-    return total / Y.shape[1]
-
-
 def against_himalaya(make: Callable[..., Any], shape: tuple[int, int, int], rule: str) -> Work:
     """Compare time and mean R² on test rows with ridge by folds, or with a search for scales.
 
@@ -429,8 +406,8 @@ def against_himalaya(make: Callable[..., Any], shape: tuple[int, int, int], rule
         ours = st.BandedRegressorCV(groups, rule=rule, **drawn)
 
     def scores(mine: Any, other: Any) -> Measures:
-        found = score(X_test, Y_test, mine.coef_, mine.intercept_)
-        theirs = score(X_test, Y_test, other.coef_.T, other.intercept_)
+        found = r2_score(Y_test, X_test @ mine.coef_.T + mine.intercept_)
+        theirs = r2_score(Y_test, X_test @ other.coef_ + other.intercept_)
         return measure("mean R²", found, theirs - margin), measure("mean R² of the peer", theirs)
 
     return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
@@ -440,7 +417,7 @@ def memory_of_targets(shape: tuple[int, int, int]) -> Work:
     """Measure the peak memory of many targets, in GiB."""
     X, Y, *_ = many_targets(*shape)
     ours = st.StoppedRegressorCV("gradient-flow", stops=100, per_target=True, rule="path-gcv")
-    return held(lambda: ours.fit(X, Y), "GiB", 2**30, 6.0)
+    return memory_of(lambda: ours.fit(X, Y), "GiB", 2**30)
 
 
 def targets() -> Cases:
@@ -470,30 +447,27 @@ EXTRA_WORK = (
 CHEAP = "Probably products are so cheap here that our extra work is visible."
 
 
-class Counted:
+class Counted(LinearOperator):
     """A sparse matrix that counts its products."""
 
     def __init__(self, X: csr_array) -> None:
+        super().__init__(X.dtype, X.shape)
         self.products = 0
         self.X, self.XT = X, X.T.tocsr()
-        options = {"matvec": self.forth, "rmatvec": self.back, "dtype": np.float64}
-        self.operator = LinearOperator(X.shape, **options)
+
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return self.X @ v.ravel()
+
+    def _rmatvec(self, u: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return self.XT @ u.ravel()
 
     def count(self, work: Callable[[], object]) -> int:
         """Return the number of products of some work."""
         self.products = 0
         work()
         return self.products
-
-    def forth(self, v: np.ndarray) -> np.ndarray:
-        """Multiply with X."""
-        self.products += 1
-        return self.X @ v.ravel()
-
-    def back(self, u: np.ndarray) -> np.ndarray:
-        """Multiply with the transpose."""
-        self.products += 1
-        return self.XT @ u.ravel()
 
 
 def random_sparse(n: int, p: int, per_row: int) -> csr_array:
@@ -510,14 +484,14 @@ def products(peer: str, shape: tuple[int, int, int]) -> Work:
     rng = np.random.default_rng(1)
     y = X @ rng.standard_normal(X.shape[1]) + rng.standard_normal(X.shape[0])
     A = Counted(X)
-    largest = st.path(A.operator, y, "nesterov", [1], fit_intercept=False).krylov.largest
+    largest = st.path(A, y, "nesterov", [1], fit_intercept=False).krylov.largest
     stops = np.geomspace(0.1, 1, 10) * PHASE / np.sqrt(largest)
-    ours = partial(st.path, A.operator, y, "accelerated-flow", stops, fit_intercept=False)
+    ours = partial(st.path, A, y, "accelerated-flow", stops, fit_intercept=False)
     size = int(ours().krylov.sizes[0])
     theirs = {
-        "LSQR": partial(lsqr, A.operator, y, iter_lim=size, atol=0, btol=0),
-        "LSMR": partial(lsmr, A.operator, y, maxiter=size, atol=0, btol=0),
-        "Nesterov's iteration": partial(nesterov, A.forth, A.back, y, shape[1], 1 / largest),
+        "LSQR": partial(lsqr, A, y, iter_lim=size, atol=0, btol=0),
+        "LSMR": partial(lsmr, A, y, maxiter=size, atol=0, btol=0),
+        "Nesterov's iteration": partial(nesterov, A.matvec, A.rmatvec, y, shape[1], 1 / largest),
     }[peer]
 
     def counted(*_: object) -> Measures:

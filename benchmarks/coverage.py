@@ -21,7 +21,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import stoptime as st
-from benchmarks.harness import command, fill, load, table
+from benchmarks.harness import command, load, table
 
 PAGE = "left_out.md"
 NESTED_RUNS = {60: 80, 150: 20, 300: 8}  # by the number of rows: their time grows like its cube
@@ -110,10 +110,5 @@ def parts() -> dict[str, str]:
     return {"coverage": table(["rows", "p/n", *KINDS], lines)}
 
 
-def publish() -> None:
-    """Write the table."""
-    fill(PAGE, parts())
-
-
 if __name__ == "__main__":
-    command(__doc__, "coverage.json", measured, publish, runs=150, processes=1)
+    command(__doc__, "coverage.json", measured, {PAGE: parts}, runs=150, processes=1)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, KernelPCA
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LassoCV, LinearRegression, RidgeCV
@@ -28,21 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from benchmarks.harness import (
-    INKS,
-    command,
-    draw,
-    fill,
-    fit_seconds,
-    load,
-    machine_line,
-    on,
-    pinned,
-    run_of,
-    seconds,
-    short,
-    table,
-)
+from benchmarks import harness
 from benchmarks.problems import Problem, prepared, problems
 
 PAGE = "datasets.md"
@@ -68,22 +54,6 @@ MARKS = {"better": ("#0072B2", "o"), "equal": ("#999999", "D"), "worse": ("#D55E
 # ---------------------------------------------------------------- models
 
 
-class KernelFeatures(TransformerMixin, BaseEstimator):
-    """Columns whose inner products are the kernel matrix, so that RidgeCV can use a kernel."""
-
-    def fit(self, X: np.ndarray, _: object = None) -> Self:
-        """Factor the kernel matrix of the training rows."""
-        values, vectors = np.linalg.eigh(X)
-        # eigenvalues at rounding level may be negative and carry no information
-        kept = values > values[-1] * len(X) * np.finfo(float).eps
-        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
-        return self
-
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        """Return the columns of rows of the kernel matrix."""
-        return X @ self.map_
-
-
 def searched(model: BaseEstimator, parameter: str, values: object) -> GridSearchCV:
     """Return a model with one parameter chosen by five inner folds."""
     return GridSearchCV(model, {parameter: values}, cv=INNER, scoring="neg_mean_squared_error")
@@ -97,7 +67,8 @@ def models_of(n: int, p: int, *, kernel: bool = False) -> dict[str, BaseEstimato
     if kernel:
         stopped = st.StoppedKernelRegressorCV
         options = {"kernel": "precomputed"}
-        ridge = make_pipeline(KernelFeatures(), ridge)
+        # columns whose inner products are the kernel matrix, so that RidgeCV can use a kernel
+        ridge = make_pipeline(KernelPCA(kernel="precomputed", remove_zero_eig=True), ridge)
         search = searched(KernelRidge(**options), "alpha", np.geomspace(1e-6, 1e2, 17))
         # KernelRidge fits no intercept, so it gets a centred response
         centred = TransformedTargetRegressor(search, transformer=StandardScaler())
@@ -150,7 +121,7 @@ def cross_validated(problem: Problem, quick: bool = False) -> dict[str, Any]:
             fitted, other = prepared(problem, X[train], X[test])
             for name, model in models_of(*fitted.shape, kernel=problem.kernel is not None).items():
                 raw = name == BOOSTING
-                spent = fit_seconds(model, X[train] if raw else fitted, y[train])
+                spent = harness.fit_seconds(model, X[train] if raw else fitted, y[train])
                 times.setdefault(name, []).append(spent)
                 predicted = np.ravel(model.predict(X[test] if raw else other))
                 rows = losses.setdefault(name, np.empty((repeats, n)))
@@ -207,7 +178,7 @@ def excess_risks(name: str, seeds: int) -> dict[str, Any]:
         models = models_of(*X.shape)
         del models[BOOSTING]  # the risk of trees has no closed form
         for kind, model in models.items():
-            times.setdefault(kind, []).append(fit_seconds(model, X, y))
+            times.setdefault(kind, []).append(harness.fit_seconds(model, X, y))
             risks.setdefault(kind, []).append(excess(model, coef, variances))
         chosen[name_of(models[AUTO].method_)] += 1
     base = np.asarray(risks[BASELINE])
@@ -254,8 +225,8 @@ def excess(model: BaseEstimator, coef: np.ndarray, variances: np.ndarray) -> flo
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Run everything and return plain data."""
     begin = time.perf_counter()
-    run = run_of(given) | {"data": [], "synthetic": []}
-    with pinned(given.threads):
+    run = harness.run_of(given) | {"data": [], "synthetic": []}
+    with harness.pinned(given.threads):
         for problem in problems():
             if given.quick and problem.name not in QUICK:
                 continue
@@ -305,9 +276,9 @@ def errors(data: list[dict[str, Any]], page: str) -> Figure:
     for height, one in enumerate(ordered):
         colour, marker = MARKS[verdict(one)]
         spread = one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
-        style = {"color": on(page, colour), "markersize": 6, "elinewidth": 1.4, "capsize": 2}
-        ax.errorbar(ratio(one), height, xerr=spread, fmt=marker, **style)
-    ax.axvline(1, color=INKS[page], linewidth=0.8)
+        style = {"fmt": marker, "markersize": 6, "elinewidth": 1.4, "capsize": 2}
+        ax.errorbar(ratio(one), height, xerr=spread, color=harness.on(page, colour), **style)
+    ax.axvline(1, color=harness.INKS[page], linewidth=0.8)
     names = [f"{one['name']}  ({one['n']} × {one['p']})" for one in ordered]
     ax.set_yticks(range(len(ordered)), names, fontsize=8)
     ax.set_ylim(-0.7, len(ordered) - 0.3)
@@ -316,7 +287,7 @@ def errors(data: list[dict[str, Any]], page: str) -> Figure:
     for name, (colour, marker) in MARKS.items():
         number = sum(verdict(one) == name for one in ordered)
         said = "within one standard error" if name == "equal" else f"{name} than RidgeCV"
-        ax.plot([], [], marker, color=on(page, colour), label=f"{said}: {number}")
+        ax.plot([], [], marker, color=harness.on(page, colour), label=f"{said}: {number}")
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
     return figure
 
@@ -336,9 +307,9 @@ def summary(data: list[dict[str, Any]]) -> str:
         counts = [len(having), *(verdicts.count(kind) for kind in MARKS)]
         counts += [int(np.sum(sure < -2)), int(np.sum(sure > 2))]
         shown = [f"{value:.3g}" for value in (min(ratios), np.median(ratios), max(ratios))]
-        spent = short(float(np.median([slowdown(one, name) for one in having])))
+        spent = harness.short(float(np.median([slowdown(one, name) for one in having])))
         rows.append([name, *counts, *shown, spent])
-    return table(head, rows)
+    return harness.table(head, rows)
 
 
 def beyond(data: list[dict[str, Any]], kind: str) -> str:
@@ -349,7 +320,8 @@ def beyond(data: list[dict[str, Any]], kind: str) -> str:
         chosen, count = next(iter(one["chosen"].items()))
         said = f"{chosen.replace('-', ' ')} ({count / sum(one['chosen'].values()):.0%})"
         rows.append([one["name"], f"{ratio(one):.4f}", f"{in_errors(one):+.1f}", said])
-    return table((f"auto is {kind}", "error ratio", "standard errors", "mostly chosen"), rows)
+    head = (f"auto is {kind}", "error ratio", "standard errors", "mostly chosen")
+    return harness.table(head, rows)
 
 
 def results(data: list[dict[str, Any]]) -> str:
@@ -360,10 +332,10 @@ def results(data: list[dict[str, Any]]) -> str:
     for one in data:
         least = min(found["error"] for found in one["models"].values())
         cells = [percent(one["models"][name]["error"], least) for name in names]
-        times = [seconds(one["models"][name]["seconds"]) for name in (BASELINE, AUTO)]
+        times = [harness.seconds(one["models"][name]["seconds"]) for name in (BASELINE, AUTO)]
         size = f"{one['n']} × {one['p']}"
         rows.append([one["name"], size, *cells, f"{in_errors(one):+.1f}", *times])
-    return table(head, rows)
+    return harness.table(head, rows)
 
 
 def percent(error: float, least: float) -> str:
@@ -384,7 +356,7 @@ def risks(synthetic: list[dict[str, Any]]) -> str:
         auto = one["models"][AUTO]
         goal = f"at most {limit}: " + ("holds" if auto["ratio"] <= limit else "**missed**")
         rows.append([one["name"], *cells, goal, f"{auto['worst']:.2f}", f"{slowdown(one):.2g}"])
-    return table(head, rows)
+    return harness.table(head, rows)
 
 
 def conclusion(run: dict[str, Any]) -> str:
@@ -415,7 +387,7 @@ def conclusion(run: dict[str, Any]) -> str:
 
 def parts() -> dict[str, str]:
     """Return what the page shows of the stored results."""
-    run = load(FILE)
+    run = harness.load(FILE)
     data = run["data"]
     found = {"conclusion": conclusion(run), "summary": summary(data)}
     found |= {kind: beyond(data, kind) for kind in ("better", "worse")}
@@ -428,15 +400,9 @@ def parts() -> dict[str, str]:
         if one["ridge_at_edge"]
     )
     where = f"`RidgeCV` chose the first or the last of its 100 penalties on {edges or 'none'}."
-    return found | {"edges": f"- {where}", "machine": machine_line(run)}
-
-
-def publish() -> None:
-    """Write the tables and the figure."""
-    fill(PAGE, parts())
-    data = load(FILE)["data"]
-    draw(lambda page: errors(data, page), "errors")
+    return found | {"edges": f"- {where}", "machine": harness.machine_line(run)}
 
 
 if __name__ == "__main__":
-    command(__doc__, FILE, measured, publish, quick=False, threads=1)
+    figures = {"errors": lambda page: errors(harness.load(FILE)["data"], page)}
+    harness.command(__doc__, FILE, measured, {PAGE: parts}, figures, quick=False, threads=1)

@@ -20,6 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -32,6 +33,7 @@ PACKAGES = (
     "stoptime", "numpy", "scipy", "scikit-learn", "threadpoolctl", "himalaya", "EarlyStoppingPy",
     "torch", "dask", "distributed", "playwright", "statsmodels",
 )  # fmt: skip
+CORES = joblib.cpu_count()  # that this process may use
 INKS = {"light": "#222222", "dark": "#dddddd"}  # of the text on a page
 # Okabe and Ito's palette, which colour-blind readers can distinguish; blue is brighter on black
 BRIGHTER = {"#0072B2": "#56B4E9"}
@@ -41,10 +43,11 @@ def command(
     doc: str,
     file: str,
     measured: Callable[[argparse.Namespace], Any],
-    publish: Callable[[], None],
+    pages: Mapping[str, Callable[[], Mapping[str, str]]],
+    figures: Mapping[str, Callable[[str], Any]] | None = None,
     **defaults: Any,
 ) -> None:
-    """Measure, store the results in a file, and write the page.
+    """Measure, store the results in a file, and write parts of pages and figures.
 
     Every default is an option of the command line. With ``--page`` nothing is measured, and with
     ``--quick``, where there is such an option, nothing is stored.
@@ -62,7 +65,10 @@ def command(
         if getattr(given, "quick", False):
             return
         save(found, file)
-    publish()
+    for page, parts in pages.items():
+        fill(page, parts())
+    for name, picture in (figures or {}).items():
+        draw(picture, name)
 
 
 # ---------------------------------------------------------------- times
@@ -115,30 +121,12 @@ def pinned(threads: int) -> Iterator[None]:
 
 def versions() -> dict[str, str]:
     """Return the versions of the installed packages that take part."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def processor() -> str:
-    """Return the model of the processor if the system provides it."""
-    listing = Path("/proc/cpuinfo")
-    text = listing.read_text(encoding="utf-8") if listing.exists() else ""
-    model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    return model[1] if model else platform.processor() or platform.machine()
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    installed = {one.name: one.version for one in metadata.distributions()}
+    return {name: installed[name] for name in PACKAGES if name in installed}
 
 
 def environment(threads: int) -> dict[str, Any]:
-    """Return everything that the times depend on, but no host names and no paths."""
+    """Return everything that the times depend on, on Linux, but no host names and no paths."""
     with pinned(threads):
         pools = {
             f"{one['internal_api']} {one.get('version') or ''}".strip()
@@ -146,9 +134,10 @@ def environment(threads: int) -> dict[str, Any]:
             for one in threadpool_info()
         }
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    models = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     return {
-        "processor": processor(),
-        "cores": available_cores(),
+        "processor": models[0] if models else platform.machine(),
+        "cores": CORES,
         "memory_gib": round(memory, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -161,8 +150,8 @@ def environment(threads: int) -> dict[str, Any]:
 
 def run_of(given: argparse.Namespace) -> dict[str, Any]:
     """Return what every run stores: its mode, its date, and where it was measured."""
-    mode = "quick" if given.quick else "full"
-    return {"mode": mode, "date": today(), "environment": environment(given.threads)}
+    where = environment(given.threads)
+    return {"mode": "quick" if given.quick else "full", "date": today(), "environment": where}
 
 
 def today() -> str:

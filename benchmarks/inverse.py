@@ -20,7 +20,7 @@ from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator
 
 import stoptime as st
-from benchmarks.harness import command, fill, load, table
+from benchmarks.harness import command, load, table
 
 PAGE = "stopping.md"
 ELLIPSES = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5, 0.4, 0.1, 0.5)]
@@ -125,10 +125,5 @@ def parts() -> dict[str, str]:
     return {"images": table(head, rows)}
 
 
-def publish() -> None:
-    """Write the table."""
-    fill(PAGE, parts())
-
-
 if __name__ == "__main__":
-    command(__doc__, "inverse.json", measured, publish, size=256, noises=20, processes=1)
+    command(__doc__, "inverse.json", measured, {PAGE: parts}, size=256, noises=20, processes=1)

@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import stoptime as st
 from benchmarks.comparison import Case, Work, best, run_cases
-from benchmarks.harness import command, environment, fill, load, pinned, table
+from benchmarks.harness import command, environment, load, pinned, table
 
 PAGE = "kernels.md"
 REST = "; four fifths of the time are eigendecompositions"
@@ -84,10 +84,5 @@ def parts() -> dict[str, str]:
     return {"times": table(("", "time", "beside"), rows)}
 
 
-def publish() -> None:
-    """Write the table."""
-    fill(PAGE, parts())
-
-
 if __name__ == "__main__":
-    command(__doc__, "kernel_times.json", measured, publish)
+    command(__doc__, "kernel_times.json", measured, {PAGE: parts})

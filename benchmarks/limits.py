@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import eig_banded, eigh
 
 import stoptime as st
-from benchmarks.harness import command, fill, load, table
+from benchmarks.harness import command, load, table
 from stoptime.theory.search import stop_with_gain
 
 PAGE = "beyond.md"
@@ -252,11 +252,6 @@ def parts() -> dict[str, str]:
     return {"limits": table(head, [*lines, ["spiked, extrapolated", *cells]])}
 
 
-def publish() -> None:
-    """Write the table."""
-    fill(PAGE, parts())
-
-
 if __name__ == "__main__":
     options = {"covariance": "", "ratio": 0.0, "rows": 2000, "draws": 1, "method": ""}
-    command(__doc__, FILE, measured, publish, **options, halve=False)
+    command(__doc__, FILE, measured, {PAGE: parts}, **options, halve=False)

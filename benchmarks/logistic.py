@@ -24,17 +24,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from benchmarks import gpu
-from benchmarks.harness import (
-    command,
-    fill,
-    fit_seconds,
-    in_turns,
-    load,
-    pinned,
-    run_of,
-    table,
-)
+from benchmarks import gpu, harness
 from benchmarks.logistic_problems import Problem, large, problems
 
 PAGE = "logistic.md"
@@ -89,7 +79,7 @@ def compared(problem: Problem) -> dict[str, Any]:
         scaler = StandardScaler().fit(X)
         X, X_new = scaler.transform(X), scaler.transform(X_new)
         for name, model in models().items():
-            spent = fit_seconds(model, X, y)
+            spent = harness.fit_seconds(model, X, y)
             chances = model.predict_proba(X_new)
             loss = log_loss(y_new, chances)
             found = [loss, calibration_error(y_new, chances, model.classes_), spent]
@@ -115,7 +105,7 @@ def big() -> dict[str, Any]:
         peer = LogisticRegression(max_iter=1000)
         rivals = {"ours": st.StoppedLogisticRegressionCV(), "peer": peer}
         works = {who: partial(model.fit, X, y) for who, model in rivals.items()}
-        times, _ = in_turns(works, 3, longest=np.inf)
+        times, _ = harness.in_turns(works, 3, longest=np.inf)
         found[name] = {}
         for who, model in rivals.items():
             loss = float(log_loss(y_new, model.predict_proba(X_new)))
@@ -126,8 +116,8 @@ def big() -> dict[str, Any]:
 
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Compare on all problems, or on a few."""
-    run = run_of(given)
-    with pinned(given.threads), warnings.catch_warnings():
+    run = harness.run_of(given)
+    with harness.pinned(given.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chosen = [one for one in problems() if not given.quick or one.name in QUICK]
         run["data"] = [compared(one) for one in chosen]
@@ -203,7 +193,7 @@ def of_large(found: dict[str, Any]) -> Iterator[list[Any]]:
 
 def parts() -> dict[str, str]:
     """Return the parts of the page that the study fills, by their names."""
-    run = load(FILE)
+    run = harness.load(FILE)
     data = run["data"]
     heads = {
         "data": "data | rows × columns, classes | log loss | peer | ratio | ECE | peer "
@@ -219,7 +209,7 @@ def parts() -> dict[str, str]:
         "linearised": ([*stops, f"{over:.3f}"] for *stops, over in linear),
         "big": of_large(run["big"]),
     }
-    found = {name: table(head.split(" | "), rows[name]) for name, head in heads.items()}
+    found = {name: harness.table(head.split(" | "), rows[name]) for name, head in heads.items()}
     plain = summary(data, PLAIN, 'With `method="nesterov"`')
     text = (
         f"On {len(data)} data sets, beside LogisticRegressionCV with 20 penalties and the same "
@@ -228,10 +218,5 @@ def parts() -> dict[str, str]:
     return found | {"summary": text, "which": which(data), "gpu": gpu.sentence()}
 
 
-def publish() -> None:
-    """Write the parts of the page."""
-    fill(PAGE, parts())
-
-
 if __name__ == "__main__":
-    command(__doc__, FILE, measured, publish, quick=False, threads=1)
+    harness.command(__doc__, FILE, measured, {PAGE: parts}, quick=False, threads=1)

@@ -10,7 +10,6 @@ is involved. The figure shows one of the settings along the whole path.
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
-from benchmarks.harness import INKS, command, draw, fill, load, on, table
+from benchmarks.harness import INKS, command, load, on, table
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
 from stoptime.logistic.steps import Steps
@@ -249,11 +248,6 @@ def parts() -> dict[str, str]:
     }
 
 
-def publish() -> None:
-    """Write the tables and the figure."""
-    fill(PAGE, parts())
-    draw(partial(picture, load(FILE)), "logistic-risk")
-
-
 if __name__ == "__main__":
-    command(__doc__, FILE, measured, publish, draws=20)
+    figures = {"logistic-risk": lambda page: picture(load(FILE), page)}
+    command(__doc__, FILE, measured, {PAGE: parts}, figures, draws=20)

@@ -28,22 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 import stoptime as st
-from benchmarks.harness import (
-    INKS,
-    available_cores,
-    command,
-    draw,
-    fill,
-    in_turns,
-    label,
-    load,
-    machine_line,
-    pinned,
-    run_of,
-    seconds,
-    short,
-    table,
-)
+from benchmarks import harness
 
 PAGE = "benchmarks.md"
 FILE = "real_data.json"
@@ -136,15 +121,15 @@ def places() -> Iterator[Place]:
     for shape in SHAPES:
         for decay in range(7) if shape == SHAPES[0] else (0, 2, 4):
             make = partial(generated, *shape, decay)
-            yield Place("shapes", label(*shape), f"a = {decay}", make)
+            yield Place("shapes", harness.label(*shape), f"a = {decay}", make)
     for n in (200, 500, 1000):
-        yield Place("other", "Gaussian", label(n, n), partial(generated, n, n))
+        yield Place("other", "Gaussian", harness.label(n, n), partial(generated, n, n))
     for name, distance in (("equal copies", 0.0), ("near copies", 1e-6)):
         yield Place("other", "Gaussian", name, partial(copied, distance))
     for shape in ((2000, 20), (2000, 200)):
         for count in (1, 10, 100, 1000):
             make = partial(generated, *shape, 2, count if count > 1 else None)
-            yield Place("targets", label(*shape), str(count), make)
+            yield Place("targets", harness.label(*shape), str(count), make)
 
 
 def cell_of(place: Place, longest: float = 5.0) -> dict[str, Any]:
@@ -158,7 +143,7 @@ def cell_of(place: Place, longest: float = 5.0) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            times, _ = in_turns(fits, 15, longest)
+            times, _ = harness.in_turns(fits, 15, longest)
             errors = {
                 OURS: float(np.mean(models[OURS].choice_.error)),
                 PEER: float(-models[PEER].best_score_),
@@ -208,7 +193,7 @@ def heat_map(cells: Sequence[dict[str, Any]], shade: str) -> Figure:
     bar.set_ticks(marks, labels=[f"{mark:g}" for mark in marks])
     bar.ax.minorticks_off()
     bar.set_label(f"times as fast as {PEER} (logarithmic); framed below 1")
-    bar.outline.set_edgecolor(INKS[shade])
+    bar.outline.set_edgecolor(harness.INKS[shade])
     return figure
 
 
@@ -262,34 +247,34 @@ def in_short(run: dict[str, Any]) -> str:
 def row(cell: dict[str, Any]) -> list[str]:
     """Return the cells of the table for one problem."""
     n, p, *targets = cell["shape"]
-    size = label(n, p) + "".join(f" × {q} targets" for q in targets)
+    size = harness.label(n, p) + "".join(f" × {q} targets" for q in targets)
     if cell["failed"]:
         return [described(cell), size, f"**failed**: {cell['failed']}", *[""] * 5]
-    times = [seconds(min(cell["seconds"][name])) for name in (OURS, PEER)]
+    times = [harness.seconds(min(cell["seconds"][name])) for name in (OURS, PEER)]
     speed = times_as_fast(cell)
-    ratio = short(speed) if speed >= 1 else f"**{short(speed)}**, loses"
+    ratio = harness.short(speed) if speed >= 1 else f"**{harness.short(speed)}**, loses"
     scores = [f"{cell['scores'][name]:.3f}" for name in (OURS, PEER)]
     return [described(cell), size, *times, ratio, f"{times_the_error(cell):.4f}", *scores]
 
 
 def parts() -> dict[str, str]:
     """Return what the page shows: all cells, the slowest relative to RidgeCV first."""
-    run = load(FILE)
+    run = harness.load(FILE)
     head = ["problem", "size", "stoptime", PEER, "times as fast"]
     head += ["left-out error / RidgeCV", "R²", "R² of RidgeCV"]
     # failures come first of all, because NaN would be sorted to the end
     ordered = sorted(run["cells"], key=lambda one: (not one["failed"], times_as_fast(one)))
     return {
         "in-short": in_short(run),
-        "machine-real-data": machine_line(run),
-        "real-data": table(head, map(row, ordered)),
+        "machine-real-data": harness.machine_line(run),
+        "real-data": harness.table(head, map(row, ordered)),
     }
 
 
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Measure all cells, or every eighth."""
-    run = run_of(given) | {"cells": []}
-    with pinned(given.threads):
+    run = harness.run_of(given) | {"cells": []}
+    with harness.pinned(given.threads):
         for place in list(places())[:: 8 if given.quick else 1]:
             cell = cell_of(place, 0.5 if given.quick else 5.0)
             run["cells"].append(cell)
@@ -298,11 +283,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     return run
 
 
-def publish() -> None:
-    """Write the table and the figure."""
-    fill(PAGE, parts())
-    draw(partial(heat_map, load(FILE)["cells"]), "real-data")
-
-
 if __name__ == "__main__":
-    command(__doc__, FILE, measured, publish, quick=False, threads=available_cores())
+    figures = {"real-data": lambda page: heat_map(harness.load(FILE)["cells"], page)}
+    options = {"quick": False, "threads": harness.CORES}
+    harness.command(__doc__, FILE, measured, {PAGE: parts}, figures, **options)
