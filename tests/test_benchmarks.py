@@ -240,23 +240,6 @@ def test_fits_of_kernels_are_stored_compared_and_not_run_twice(tables, tmp_path,
     assert "Mean log loss: gradient boosting" in kernel_study.results(found, classes=True)
 
 
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-def test_problems_of_classes_are_many_and_reproducible():
-    found = list(logistic_problems.problems())
-    assert len(found) >= 15
-    shapes = {}
-    for one in found:
-        X, y = one.draw(0)
-        again = one.draw(0)
-        np.testing.assert_array_equal(X, again[0])
-        assert len(y) > one.rows
-        shapes[one.name] = X.shape[1] / one.rows, len(np.unique(y))
-    aspects, classes = np.transpose(list(shapes.values()))
-    assert aspects.min() <= 0.01
-    assert aspects.max() >= 1.9
-    assert (classes.min(), classes.max()) == (2, 100)
-
-
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_measurement_of_classes_has_every_number(monkeypatch):
     some = {logistic.OURS: "auto", logistic.PLAIN: logistic.METHODS[logistic.PLAIN]}
