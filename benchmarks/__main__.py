@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from benchmarks import cases, harness
 from benchmarks.comparison import ratios, results, run_cases
-from benchmarks.harness import command, load, machine_line, pinned, run_of
+from benchmarks.harness import command, load, machine_line, run_of
 
 PAGE = "benchmarks.md"
 
@@ -22,7 +24,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     run = run_of(given)
     names = [given.only] if given.only else list(cases.GROUPS)
     chosen = [one for name in names for one in cases.GROUPS[name]() if one.quick or not given.quick]
-    with pinned(given.threads):
+    with threadpool_limits(given.threads):
         outcomes = run_cases(chosen, longest=1.0 if given.quick else 10.0)
     others = load("cpu.json")["outcomes"] if given.only else []
     return run | {"outcomes": outcomes + [one for one in others if one["group"] != given.only]}

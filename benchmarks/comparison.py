@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import operator
 import time
 import tracemalloc
 import warnings
@@ -74,10 +75,8 @@ def measure(
 
 def holds(one: Mapping[str, Any]) -> bool:
     """Tell whether a measure meets its goal; NaN meets none."""
-    if one["goal"] is None:
-        return True
-    at_least = one["sense"] == "at least"
-    return one["value"] >= one["goal"] if at_least else one["value"] <= one["goal"]
+    meets = operator.ge if one["sense"] == "at least" else operator.le
+    return one["goal"] is None or meets(one["value"], one["goal"])
 
 
 def verdict(outcome: Mapping[str, Any]) -> str:

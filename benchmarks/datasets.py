@@ -26,6 +26,7 @@ from sklearn.linear_model import LassoCV, LinearRegression, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks import harness
@@ -226,7 +227,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Run everything and return plain data."""
     begin = time.perf_counter()
     run = harness.run_of(given) | {"data": [], "synthetic": []}
-    with harness.pinned(given.threads):
+    with threadpool_limits(given.threads):
         for problem in problems():
             if given.quick and problem.name not in QUICK:
                 continue

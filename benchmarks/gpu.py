@@ -11,7 +11,6 @@ docs/logistic.md and docs/kernels.md.
 from __future__ import annotations
 
 import argparse
-import platform
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,8 +19,9 @@ from typing import Any
 import numpy as np
 
 import stoptime as st
+from benchmarks import harness
 from benchmarks.comparison import Case, Measures, Work, best, measure, results, run_cases
-from benchmarks.harness import command, label, load, machine_line, today, versions
+from benchmarks.harness import command, label, load, machine_line, run_of
 from benchmarks.kernel_times import bare, smooth
 
 PAGE = "benchmarks.md"
@@ -181,18 +181,14 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Run all cases, or those whose names contain a text."""
     import torch  # noqa: PLC0415
 
-    where = {
-        "processor": torch.cuda.get_device_name(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "versions": versions(),
-    }
+    run = run_of(given)
+    run["environment"]["processor"] = torch.cuda.get_device_name()
     chosen = (one for one in cases() if given.only in f"{one.group}: {one.name}")
     outcomes = run_cases(chosen, clock=waited_for)
     names = {(one["group"], one["name"]) for one in outcomes}
     others = load("gpu.json")["outcomes"] if given.only else []
     outcomes += [one for one in others if (one["group"], one["name"]) not in names]
-    return {"mode": "full", "date": today(), "environment": where, "outcomes": outcomes}
+    return run | {"outcomes": outcomes}
 
 
 def of_group(name: str) -> list[dict[str, Any]]:
@@ -218,4 +214,5 @@ def sentence() -> str:
 
 if __name__ == "__main__":
     pages = {PAGE: parts, "logistic.md": lambda: {"gpu": sentence()}}
-    command(__doc__, "gpu.json", measured, pages, only="")
+    options = {"only": "", "quick": False, "threads": harness.CORES}
+    command(__doc__, "gpu.json", measured, pages, **options)

@@ -13,8 +13,7 @@ import platform
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -109,13 +108,6 @@ def fit_seconds(model: Any, X: Any, y: Any) -> float:
         return time.process_time() - begin
 
 
-@contextmanager
-def pinned(threads: int) -> Iterator[None]:
-    """Limit the threads of every thread pool that is loaded; enter it after all imports."""
-    with threadpool_limits(limits=threads):
-        yield
-
-
 # ---------------------------------------------------------------- where it was measured
 
 
@@ -127,7 +119,7 @@ def versions() -> dict[str, str]:
 
 def environment(threads: int) -> dict[str, Any]:
     """Return everything that the times depend on, on Linux, but no host names and no paths."""
-    with pinned(threads):
+    with threadpool_limits(threads):
         pools = {
             f"{one['internal_api']} {one.get('version') or ''}".strip()
             + f", threads: {one['num_threads']}"
@@ -150,13 +142,9 @@ def environment(threads: int) -> dict[str, Any]:
 
 def run_of(given: argparse.Namespace) -> dict[str, Any]:
     """Return what every run stores: its mode, its date, and where it was measured."""
-    where = environment(given.threads)
-    return {"mode": "quick" if given.quick else "full", "date": today(), "environment": where}
-
-
-def today() -> str:
-    """Return the date."""
-    return datetime.now(UTC).date().isoformat()
+    mode = "quick" if given.quick else "full"
+    date = datetime.now(UTC).date().isoformat()
+    return {"mode": mode, "date": date, "environment": environment(given.threads)}
 
 
 def machine_line(run: Mapping[str, Any]) -> str:

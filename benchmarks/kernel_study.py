@@ -42,9 +42,10 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
 
 import stoptime as st
-from benchmarks.harness import RESULTS, fill, fit_seconds, load, pinned, table
+from benchmarks.harness import RESULTS, fill, fit_seconds, load, table
 from benchmarks.kernel_tables import Table, place, read
 
 PAGE = "kernels.md"
@@ -132,7 +133,7 @@ def measured(folder: Path, task: Task) -> dict[str, Any]:
     y = data.y
     folds = splitter(FOLDS, shuffle=True, random_state=task.repeat)
     train, test = list(folds.split(X, y))[task.fold]
-    with pinned(1):
+    with threadpool_limits(1):
         try:
             model = model_of(task.model, data)
             seconds = fit_seconds(model, X[train], y[train])
@@ -147,19 +148,14 @@ def measured(folder: Path, task: Task) -> dict[str, Any]:
     return task._asdict() | described | {"error": float(error), "seconds": seconds}
 
 
-def can_import(name: str) -> bool:
-    """Tell whether a package is installed and works."""
-    try:
-        importlib.import_module(name)
-    except (ImportError, OSError):  # a compiled library that this machine cannot load
-        return False
-    return True
-
-
 def all_tasks(paths: list[Path], models: list[str], repeats: int) -> list[Task]:
     """Return what is to be run: every table once, and then again, the longest fits first."""
     costs = {}
-    missing = [] if can_import("lightgbm") else [LIGHT]
+    missing = []
+    try:
+        importlib.import_module("lightgbm")
+    except (ImportError, OSError):  # it is not installed, or this machine cannot load it
+        missing = [LIGHT]
     for path in paths:
         data = read(path)
         for name in names_of(classes=data.is_classes):

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
+from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks.comparison import Case, Work, best, run_cases
-from benchmarks.harness import command, environment, load, pinned, table
+from benchmarks.harness import command, environment, load, table
 
 PAGE = "kernels.md"
 REST = "; four fifths of the time are eigendecompositions"
@@ -70,7 +71,7 @@ def cases() -> Iterator[Case]:
 
 def measured(_: argparse.Namespace) -> dict[str, Any]:
     """Run all cases on one thread."""
-    with pinned(1):
+    with threadpool_limits(1):
         outcomes = run_cases(cases(), clock=time.process_time)
     return {"environment": environment(1), "outcomes": outcomes}
 

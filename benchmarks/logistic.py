@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks import gpu, harness
@@ -117,7 +118,7 @@ def big() -> dict[str, Any]:
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Compare on all problems, or on a few."""
     run = harness.run_of(given)
-    with harness.pinned(given.threads), warnings.catch_warnings():
+    with threadpool_limits(given.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chosen = [one for one in problems() if not given.quick or one.name in QUICK]
         run["data"] = [compared(one) for one in chosen]

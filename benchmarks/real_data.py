@@ -26,6 +26,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
+from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks import harness
@@ -274,7 +275,7 @@ def parts() -> dict[str, str]:
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Measure all cells, or every eighth."""
     run = harness.run_of(given) | {"cells": []}
-    with harness.pinned(given.threads):
+    with threadpool_limits(given.threads):
         for place in list(places())[:: 8 if given.quick else 1]:
             cell = cell_of(place, 0.5 if given.quick else 5.0)
             run["cells"].append(cell)
