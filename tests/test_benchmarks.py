@@ -116,22 +116,24 @@ def test_every_case_has_a_reason_ready_and_a_name_of_its_own():
 
 def test_figures_are_drawn_for_light_and_dark_pages(tmp_path):
     assert comparison.ratios(load("cpu.json")["outcomes"], "dark").axes
-    assert len(real_data.heat_map(load("real_data.json")["cells"], "light").axes) == 5
+    assert len(real_data.heat_map(load("real_data.json")["outcomes"], "light").axes) == 5
     found = load("datasets.json")["data"][:3]
     harness.draw(lambda shade: datasets.errors(found, shade), "e", tmp_path)
     assert {one.name for one in tmp_path.iterdir()} == {"e-light.svg", "e-dark.svg"}
 
 
-def test_a_cell_of_real_data_holds_the_answers_of_both():
-    place = next(one for one in real_data.places() if one.row == "linnerud")
-    cell = real_data.cell_of(place, longest=0.01)
-    assert cell["failed"] == ""
-    assert real_data.times_as_fast(cell) > 0
-    assert 0.5 < real_data.times_the_error(cell) < 1.5
-    rows = real_data.generated(50, 8, decay=2)
-    assert rows.X.shape == (50, 8)
-    assert rows.score(LinearRegression().fit(rows.X, rows.y)) > 0.5
-    assert json.loads(json.dumps(cell)) == cell
+def test_a_case_of_real_data_holds_the_answers_of_both():
+    case = next(one for one in real_data.cases() if one.name == "linnerud, quadratic")
+    outcome = run_case(case, longest=0.01)
+    assert outcome["ours"]
+    assert real_data.row(outcome)[1] == "20 × 9 × 3 targets"
+    error, *scores = (one["value"] for one in outcome["measures"][1:4])
+    assert 0.5 < error < 1.5
+    assert json.loads(json.dumps(outcome)) == outcome
+    X, y, new = real_data.generated(50, 8, decay=2)
+    assert X.shape == (50, 8)
+    assert LinearRegression().fit(X, y).score(*new) > 0.5
+    assert np.isfinite(scores).all()
 
 
 def test_limits_are_compared_with_random_designs(monkeypatch):
