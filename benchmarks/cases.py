@@ -101,8 +101,11 @@ def full_path(peer: str, shape: tuple[int, int]) -> Work:
         wide = len(Xc) < Xc.shape[1]
         return Work(ours, lambda: np.linalg.eigh(Xc @ Xc.T if wide else Xc.T @ Xc))
     if peer == "scipy.integrate.solve_ivp":
-        same = lambda mine, theirs: largest_gap(mine.coef, theirs, 1e-3)  # noqa: E731
-        return Work(ours, partial(integrate, Xc, yc, stops), measures=same)
+        return Work(
+            ours,
+            partial(integrate, Xc, yc, stops),
+            measures=lambda mine, theirs: largest_gap(mine.coef, theirs, 1e-3),
+        )
     times, times_t = Xc.__matmul__, Xc.T.__matmul__
     return Work(ours, partial(nesterov, times, times_t, yc, shape[1], 1 / largest))
 

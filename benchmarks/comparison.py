@@ -7,6 +7,7 @@ sense, of which the first is the ratio.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import importlib.util
 import operator
@@ -18,7 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
 
+from benchmarks import harness
 from benchmarks.harness import INKS, in_turns, on, seconds, short, table
 
 Measures = tuple[dict[str, Any], ...]
@@ -126,14 +129,40 @@ def run_case(
     return found
 
 
-def run_cases(cases: Iterable[Case], **options: Any) -> list[dict[str, Any]]:
-    """Run cases one after the other, and print each result."""
-    outcomes = []
-    for case in cases:
-        print(f"{case.group}: {case.name} against {case.peer} ... ", end="", flush=True)
-        outcomes.append(run_case(case, **options))
-        print(*row(outcomes[-1])[2:], sep="  ", flush=True)
-    return outcomes
+def command(
+    doc: str,
+    file: str,
+    cases: Callable[[], Iterable[Case]],
+    pages: Mapping[str, Callable[[], Mapping[str, str]]],
+    figures: Mapping[str, Callable[[str], Any]] | None = None,
+    **run: Any,
+) -> None:
+    """Run cases, print and store their results, and write parts of pages and figures.
+
+    ``--only TEXT`` runs the cases whose group and name contain a text; they replace their results
+    in the file. ``--quick`` runs the smaller ones, with few rounds, and stores nothing. ``run`` has
+    the number of threads, a clock, and a function that returns the name of a device.
+    """
+    clock = run.get("clock", time.perf_counter)
+
+    def measured(given: argparse.Namespace) -> dict[str, Any]:
+        found = harness.run_of(given)
+        if "device" in run:
+            found["environment"]["processor"] = run["device"]()
+        outcomes = []
+        with threadpool_limits(given.threads):
+            for case in cases():
+                title = f"{case.group}: {case.name}"
+                if given.only in title and (case.quick or not given.quick):
+                    print(f"{title} against {case.peer} ... ", end="", flush=True)
+                    outcomes.append(run_case(case, 1.0 if given.quick else 10.0, clock))
+                    print(*row(outcomes[-1])[2:], sep="  ", flush=True)
+        known = harness.load(file)["outcomes"] if given.only else []
+        others = [one for one in known if given.only not in f"{one['group']}: {one['name']}"]
+        return found | {"outcomes": outcomes + others}
+
+    options = {"quick": False, "only": "", "threads": run.get("threads", harness.CORES)}
+    harness.command(doc, file, measured, pages, figures, **options)
 
 
 def best(outcome: Mapping[str, Any]) -> tuple[float, float]:

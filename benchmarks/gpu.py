@@ -10,7 +10,6 @@ docs/logistic.md and docs/kernels.md.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,9 +18,8 @@ from typing import Any
 import numpy as np
 
 import stoptime as st
-from benchmarks import harness
-from benchmarks.comparison import Case, Measures, Work, best, measure, results, run_cases
-from benchmarks.harness import command, label, load, machine_line, run_of
+from benchmarks.comparison import Case, Measures, Work, best, command, measure, results
+from benchmarks.harness import label, load, machine_line
 from benchmarks.kernel_times import bare, smooth
 
 PAGE = "benchmarks.md"
@@ -177,18 +175,11 @@ def cases() -> Iterator[Case]:
     yield Case("kernels", "landmarks", "bare algebra", work, WHY, None, "at most", 4)
 
 
-def measured(given: argparse.Namespace) -> dict[str, Any]:
-    """Run all cases, or those whose names contain a text."""
+def device() -> str:
+    """Return the name of the GPU."""
     import torch  # noqa: PLC0415
 
-    run = run_of(given)
-    run["environment"]["processor"] = torch.cuda.get_device_name()
-    chosen = (one for one in cases() if given.only in f"{one.group}: {one.name}")
-    outcomes = run_cases(chosen, clock=waited_for)
-    names = {(one["group"], one["name"]) for one in outcomes}
-    others = load("gpu.json")["outcomes"] if given.only else []
-    outcomes += [one for one in others if (one["group"], one["name"]) not in names]
-    return run | {"outcomes": outcomes}
+    return str(torch.cuda.get_device_name())
 
 
 def of_group(name: str) -> list[dict[str, Any]]:
@@ -214,5 +205,4 @@ def sentence() -> str:
 
 if __name__ == "__main__":
     pages = {PAGE: parts, "logistic.md": lambda: {"gpu": sentence()}}
-    options = {"only": "", "quick": False, "threads": harness.CORES}
-    command(__doc__, "gpu.json", measured, pages, **options)
+    command(__doc__, "gpu.json", cases, pages, clock=waited_for, device=device)

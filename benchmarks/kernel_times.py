@@ -9,7 +9,6 @@ machine hardly changes. ``python -m benchmarks.gpu`` measures landmarks on a GPU
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -17,11 +16,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
-from threadpoolctl import threadpool_limits
 
 import stoptime as st
-from benchmarks.comparison import Case, Work, best, run_cases
-from benchmarks.harness import command, environment, load, table
+from benchmarks.comparison import Case, Work, best, command
+from benchmarks.harness import load, table
 
 PAGE = "kernels.md"
 REST = "; four fifths of the time are eigendecompositions"
@@ -69,13 +67,6 @@ def cases() -> Iterator[Case]:
     yield Case("kernels", name, peer, work, "", None, "at most", rounds=1)
 
 
-def measured(_: argparse.Namespace) -> dict[str, Any]:
-    """Run all cases on one thread."""
-    with threadpool_limits(1):
-        outcomes = run_cases(cases(), clock=time.process_time)
-    return {"environment": environment(1), "outcomes": outcomes}
-
-
 def parts() -> dict[str, str]:
     """Return the table of the stored times."""
     rows = []
@@ -86,4 +77,5 @@ def parts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    command(__doc__, "kernel_times.json", measured, {PAGE: parts})
+    options = {"threads": 1, "clock": time.process_time}
+    command(__doc__, "kernel_times.json", cases, {PAGE: parts}, **options)

@@ -6,7 +6,6 @@ A full run writes benchmarks/results/real_data.json and docs/benchmarks.md.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,11 +23,10 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
-from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks import harness
-from benchmarks.comparison import Case, Measures, Work, best, measure, run_cases
+from benchmarks.comparison import Case, Measures, Work, best, command, measure
 
 PAGE = "benchmarks.md"
 FILE = "real_data.json"
@@ -136,7 +134,8 @@ def cases() -> Iterator[Case]:
 
 def case(group: str, name: str, make: Callable[[], Rows]) -> Case:
     """Return the comparison on some rows."""
-    return Case(group, name, PEER, partial(work, make), "", None, rounds=15)
+    quick = "diabetes" in name or name.endswith("a = 2")
+    return Case(group, name, PEER, partial(work, make), "", None, rounds=15, quick=quick)
 
 
 def speed(outcome: dict[str, Any]) -> float:
@@ -245,16 +244,6 @@ def parts() -> dict[str, str]:
     }
 
 
-def measured(given: argparse.Namespace) -> dict[str, Any]:
-    """Run all cases, or every eighth."""
-    run = harness.run_of(given)
-    with threadpool_limits(given.threads):
-        chosen = list(cases())[:: 8 if given.quick else 1]
-        outcomes = run_cases(chosen, longest=0.5 if given.quick else 5.0)
-    return run | {"outcomes": outcomes}
-
-
 if __name__ == "__main__":
     figures = {"real-data": lambda page: heat_map(harness.load(FILE)["outcomes"], page)}
-    options = {"quick": False, "threads": harness.CORES}
-    harness.command(__doc__, FILE, measured, {PAGE: parts}, figures, **options)
+    command(__doc__, FILE, cases, {PAGE: parts}, figures)
