@@ -5,12 +5,9 @@ docs/benchmarks.md says of each group how it is compared. A quick run has the sm
 
 from __future__ import annotations
 
-import os
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -525,37 +522,11 @@ def sparse() -> Cases:
 # ---------------------------------------------------------------- more rows than memory
 
 COLUMNS, BLOCK, WORKERS = 100, 400_000, 2
-GRAM_ROUNDS = 3  # before and after each run
 CLUSTER = (
     "The statistics of a block in memory take 1.05 to 1.1 times as long as the product; the rest "
     "is the start and the end of the graph, and client and scheduler share the two cores with the "
     "workers."
 )
-
-
-def private(process: Any) -> int:
-    """Return the memory of a process without its memory-mapped files."""
-    size = process.memory_info()
-    return int(size.rss - size.shared)
-
-
-def peak_of(processes: list[Any], work: Callable[[], object]) -> int:
-    """Do some work, and return the peak private memory of several processes meanwhile."""
-    peaks = [0]
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(0.05):
-            peaks.extend(map(private, processes))
-
-    watch = threading.Thread(target=look)
-    watch.start()
-    try:
-        work()
-    finally:
-        done.set()
-        watch.join()
-    return max(peaks)
 
 
 def stored(folder: Path, n: int) -> tuple[Any, Any]:
@@ -571,66 +542,44 @@ def stored(folder: Path, n: int) -> tuple[Any, Any]:
     return X, da.from_npy_stack(folder / "y")
 
 
-def gram_seconds(file: Path) -> float:
-    """Return the seconds of Gram products in memory; runs on a worker."""
-    block = np.load(file)
-    begin = time.perf_counter()
-    for _ in range(GRAM_ROUNDS):
+loaded = cache(np.load)  # stays in the memory of a worker
+
+
+def gram_products(file: Path, count: int) -> None:
+    """Multiply a block with its transpose so many times; runs on a worker."""
+    block = loaded(file)
+    for _ in range(count):
         block.T @ block
-    return time.perf_counter() - begin
 
 
-def bare(client: Any, file: Path) -> float:
-    """Return rows per second of the Gram product on all workers at once, of each of them."""
-    workers = list(client.scheduler_info()["workers"])
-    runs = [client.submit(gram_seconds, file, workers=[one], pure=False) for one in workers]
-    return GRAM_ROUNDS * BLOCK / float(np.mean(client.gather(runs)))
+def throughput(n: int) -> Work:
+    """Compare a pass over a file with as many products of blocks in memory, on all workers."""
+    from distributed import Client  # noqa: PLC0415 - an extra
 
+    client = Client(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None)
+    folder = tempfile.TemporaryDirectory()
+    X, y = stored(Path(folder.name), n)
+    block = Path(folder.name) / "X" / "0.npy"
+    count = n // BLOCK // WORKERS
 
-def shares(client: Any, n: int, repeats: int) -> np.ndarray:
-    """Return the median ratio of throughputs, and of the blocks held above idle."""
-    import psutil  # noqa: PLC0415 - comes with distributed
+    def products() -> None:
+        names = list(client.nthreads())
+        submit = partial(client.submit, gram_products, block, count, pure=False)
+        client.gather([submit(workers=[name]) for name in names])
 
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        X, y = stored(Path(folder), n)
-        st.summarise(X[: 2 * BLOCK], y[: 2 * BLOCK])  # workers import what they need
-        processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
-        idle = max(map(private, processes))
-        block = Path(folder) / "X" / "0.npy"
-        for _ in range(repeats):
-            before = bare(client, block)
-            begin = time.perf_counter()
-            peak = peak_of(processes, partial(st.summarise, X, y))
-            per_worker = n / WORKERS / (time.perf_counter() - begin)
-            yardstick = (before + bare(client, block)) / 2
-            found.append([per_worker / yardstick, max(peak - idle, 0) / (8 * BLOCK * COLUMNS)])
-    return np.median(found, axis=0)
+    def summarise() -> None:
+        assert Path(folder.name).exists()  # the folder lives as long as this function
+        st.summarise(X, y)
 
-
-def throughput(n: int, repeats: int) -> Work:
-    """Measure on a local cluster."""
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
-
-    def measured() -> np.ndarray:
-        options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None}
-        with LocalCluster(**options) as cluster, Client(cluster) as client:
-            return shares(client, n, repeats)
-
-    def named(found: np.ndarray, _: object) -> Measures:
-        ratio, blocks = map(float, found)
-        first = measure("of the bare throughput", ratio, 0.8)
-        return first, measure("blocks held", blocks)
-
-    return Work(measured, measures=named)
+    return Work(summarise, products)
 
 
 def chunks() -> Cases:
     """Yield the comparison on a cluster."""
-    work = partial(throughput, 4_000_000, 7)
-    needs = ("distributed", "psutil")
+    work = partial(throughput, 4_000_000)
     name = f"{label(4_000_000, COLUMNS)}, two workers"
-    yield Case("chunks", name, "X.T @ X per core", work, CLUSTER, needs=needs)
+    needs = ("distributed",)
+    yield Case("chunks", name, "X.T @ X per core", work, CLUSTER, 0.8, rounds=7, needs=needs)
 
 
 GROUPS: dict[str, Callable[[], Cases]] = {
