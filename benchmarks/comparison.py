@@ -22,14 +22,15 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from benchmarks import harness
-from benchmarks.harness import INKS, in_turns, on, seconds, short, table
+from benchmarks.harness import INKS, in_turns, seconds, short, table
 
 Measures = tuple[dict[str, Any], ...]
+# colour, shape and text in the figure
 VERDICTS = {
-    "holds": ("#0072B2", "o"),
-    "below its goal": ("#E69F00", "^"),
-    "LOSES": ("#D55E00", "X"),
-    "no goal": ("#999999", "D"),
+    "holds": ("#0072B2", "o", "holds"),
+    "below its goal": ("#E69F00", "^", "below its goal"),
+    "LOSES": ("#D55E00", "X", "loses"),
+    "no goal": ("#999999", "D", "no goal"),
 }
 
 
@@ -221,25 +222,18 @@ def results(outcomes: Iterable[Mapping[str, Any]]) -> str:
 def ratios(outcomes: Sequence[Mapping[str, Any]], page: str) -> Figure:
     """Draw the speed of every timed case relative to its peer, with its goal."""
     timed = [outcome for outcome in reversed(outcomes) if outcome["theirs"]]
-    figure = Figure(figsize=(9, 1.2 + 0.27 * len(timed)), layout="constrained")
-    ax = figure.add_subplot()
-    for height, outcome in enumerate(timed):
-        ours, theirs = best(outcome)
-        colour, marker = VERDICTS[verdict(outcome)]
-        ax.plot(theirs / ours, height, marker, color=on(page, colour), markersize=7, zorder=3)
-        first = outcome["measures"][0]
+    rows = [
+        (f"{one['name']} — {one['peer']}", best(one)[1] / best(one)[0], 0.0, verdict(one))
+        for one in timed
+    ]
+    xlabel = "times as fast as the peer; a vertical line marks the goal"
+    figure = harness.dots(rows, VERDICTS, page, xlabel)
+    ax = figure.axes[0]
+    for height, one in enumerate(timed):
+        first = one["measures"][0]
         if first["goal"] is not None:
             goal = first["goal"] if first["sense"] == "at least" else 1 / first["goal"]
             ax.plot(goal, height, "|", color=INKS[page], markersize=11, zorder=2)
-    ax.axvline(1, color=INKS[page], linewidth=0.8)
-    ax.set(
-        xscale="log",
-        xlabel="times as fast as the peer (logarithmic); a vertical line marks the goal",
-    )
-    ax.set_yticks(range(len(timed)), [f"{o['name']} — {o['peer']}" for o in timed], fontsize=8)
+    ax.set_xscale("log")
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.grid(axis="x", alpha=0.25)
-    for name, (colour, marker) in VERDICTS.items():
-        ax.plot([], [], marker, color=on(page, colour), label=name.lower())
-    figure.legend(loc="outside upper right", ncols=len(VERDICTS), frameon=False)
     return figure

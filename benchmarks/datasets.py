@@ -50,7 +50,11 @@ FOLDS = 5
 ALIGNMENTS = {"a = 1/2": 0.5, "a = 1": 1.0, "a = 2": 2.0, "isotropic": None}
 LIMITS = {"a = 1/2": 0.92, "a = 1": 0.68, "a = 2": 0.55, "isotropic": 1.02}
 # Okabe and Ito's palette, which colour-blind readers can distinguish; shapes repeat the colours.
-MARKS = {"better": ("#0072B2", "o"), "equal": ("#999999", "D"), "worse": ("#D55E00", "X")}
+MARKS = {
+    "better": ("#0072B2", "o", "better than RidgeCV"),
+    "equal": ("#999999", "D", "within one standard error"),
+    "worse": ("#D55E00", "X", "worse than RidgeCV"),
+}
 
 # ---------------------------------------------------------------- models
 
@@ -271,26 +275,18 @@ def slowdown(one: dict[str, Any], model: str = AUTO) -> float:
 
 def errors(data: list[dict[str, Any]], page: str) -> Figure:
     """Draw the test error of "auto" relative to RidgeCV on each data set, sorted."""
-    ordered = sorted(data, key=ratio, reverse=True)
-    figure = Figure(figsize=(8.5, 1.4 + 0.23 * len(ordered)), layout="constrained")
-    ax = figure.add_subplot()
-    for height, one in enumerate(ordered):
-        colour, marker = MARKS[verdict(one)]
+    rows = []
+    for one in sorted(data, key=ratio, reverse=True):
         spread = one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
-        style = {"fmt": marker, "markersize": 6, "elinewidth": 1.4, "capsize": 2}
-        ax.errorbar(ratio(one), height, xerr=spread, color=harness.on(page, colour), **style)
-    ax.axvline(1, color=harness.INKS[page], linewidth=0.8)
-    names = [f"{one['name']}  ({one['n']} × {one['p']})" for one in ordered]
-    ax.set_yticks(range(len(ordered)), names, fontsize=8)
-    ax.set_ylim(-0.7, len(ordered) - 0.3)
-    ax.set_xlabel("test error of auto / test error of RidgeCV, ± one paired standard error")
-    ax.grid(axis="x", alpha=0.25)
-    for name, (colour, marker) in MARKS.items():
-        number = sum(verdict(one) == name for one in ordered)
-        said = "within one standard error" if name == "equal" else f"{name} than RidgeCV"
-        ax.plot([], [], marker, color=harness.on(page, colour), label=f"{said}: {number}")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    return figure
+        name = f"{one['name']}  ({one['n']} × {one['p']})"
+        rows.append((name, ratio(one), spread, verdict(one)))
+    verdicts = [mark for *_, mark in rows]
+    marks = {
+        kind: (colour, shape, f"{text}: {verdicts.count(kind)}")
+        for kind, (colour, shape, text) in MARKS.items()
+    }
+    xlabel = "test error of auto / test error of RidgeCV, ± one paired standard error"
+    return harness.dots(rows, marks, page, xlabel)
 
 
 def summary(data: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ import platform
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -234,6 +234,35 @@ def fill(page: str, parts: Mapping[str, str]) -> None:
     text = filled((DOCS / page).read_text(encoding="utf-8"), parts)
     with atomic(DOCS / page) as path:
         path.write_text(text, encoding="utf-8")
+
+
+def dots(
+    rows: Sequence[tuple[str, float, float, str]],
+    marks: Mapping[str, tuple[str, str, str]],
+    page: str,
+    xlabel: str,
+) -> Any:
+    """Draw a number for each row, with an error; the last entry is the key of its mark.
+
+    A mark has a colour, a shape, and a text for the legend.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 - not needed to measure
+
+    figure = Figure(figsize=(9, 1.4 + 0.25 * len(rows)), layout="constrained")
+    ax = figure.add_subplot()
+    for height, (_, value, error, mark) in enumerate(rows):
+        colour, shape, _ = marks[mark]
+        style = {"fmt": shape, "markersize": 6, "elinewidth": 1.4, "capsize": 2, "zorder": 3}
+        ax.errorbar(value, height, xerr=error or None, color=on(page, colour), **style)
+    ax.axvline(1, color=INKS[page], linewidth=0.8)
+    ax.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=8)
+    ax.set_ylim(-0.7, len(rows) - 0.3)
+    ax.set_xlabel(xlabel)
+    ax.grid(axis="x", alpha=0.25)
+    for colour, shape, text in marks.values():
+        ax.plot([], [], shape, color=on(page, colour), label=text)
+    figure.legend(loc="outside upper center", ncols=len(marks), frameon=False)
+    return figure
 
 
 def on(page: str, colour: str) -> str:
