@@ -189,15 +189,12 @@ def excess_risks(name: str, seeds: int) -> dict[str, Any]:
     base = np.asarray(risks[BASELINE])
     found = {}
     for kind, listed in risks.items():
-        values = np.asarray(listed)
-        ratio = values.mean() / base.mean()
-        # standard error of a ratio of means by linearisation
-        spread = (values - ratio * base).std(ddof=1) / np.sqrt(seeds) / base.mean()
+        ratio, spread = harness.ratio_of_means(listed, base)
         found[kind] = {
-            "excess": float(values.mean()),
-            "ratio": float(ratio),
-            "standard_error": float(spread),
-            "worst": float((values / base).max()),
+            "excess": float(np.mean(listed)),
+            "ratio": ratio,
+            "standard_error": spread,
+            "worst": float((np.asarray(listed) / base).max()),
             "seconds": float(np.median(times[kind])),
         }
     return {"name": name, "seeds": seeds, "chosen": dict(chosen.most_common()), "models": found}

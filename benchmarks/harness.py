@@ -108,6 +108,14 @@ def fit_seconds(model: Any, X: Any, y: Any) -> float:
         return time.process_time() - begin
 
 
+def ratio_of_means(values: Any, base: Any) -> tuple[float, float]:
+    """Return the ratio of two means over the same draws, and its standard error, linearised."""
+    values, base = np.asarray(values), np.asarray(base)
+    ratio = values.mean() / base.mean()
+    spread = (values - ratio * base).std(ddof=1) / np.sqrt(len(base)) / base.mean()
+    return float(ratio), float(spread)
+
+
 # ---------------------------------------------------------------- where it was measured
 
 

@@ -18,7 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
-from benchmarks.harness import INKS, command, load, on, table
+from benchmarks.harness import INKS, command, load, on, ratio_of_means, table
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
 from stoptime.logistic.steps import Steps
@@ -87,9 +87,10 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
     return np.array(found), tuned
 
 
-def simulated(draws: int) -> dict[str, Any]:
+def simulated(given: argparse.Namespace) -> dict[str, Any]:
     """Return least excess losses over that of ridge, and the curves of a setting."""
-    table: dict[str, Any] = {}
+    draws = given.draws
+    ratios: dict[str, Any] = {}
     curves: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         least: dict[str, list[float]] = {}
@@ -105,28 +106,26 @@ def simulated(draws: int) -> dict[str, Any]:
             losses = excess(new, coef, np.transpose(peers))
             least.setdefault("ridge", []).append(losses.min())
             rows = Rows(X[:ROWS], y[:ROWS], 2, constant=0.0, centred=False)
-            if name == "isotropic, strong":
-                # a penalty on the difference of two logits is half of that on both
-                add(curves, "ridge", 1 / np.sqrt(2 * PENALTIES), losses, draws)
+            # a penalty on the difference of two logits is half of that on both
+            drawn_curves = {"ridge": np.stack([1 / np.sqrt(2 * PENALTIES), losses])}
             for kind, method in METHODS.items():
                 found, tuned = path(rows, method, STEPS.get(kind, 200), finer=True)
                 # the difference of two logits that are opposite
                 losses = excess(new, coef, 2 * found[1:, 0].T)
                 least.setdefault(kind, []).append(losses.min())
-                if name == "isotropic, strong":
-                    k = np.arange(1, len(losses) + 1)
-                    time = k * tuned.step if method.time_power == 1 else k * np.sqrt(tuned.step)
-                    time = np.sqrt(time) if method.time_power == 1 else time
-                    add(curves, kind, time, losses, draws)
-        ridge = np.array(least["ridge"])
-        table[name] = {
-            kind: [float(np.mean(each) / ridge.mean()), spread(np.array(each), ridge)]
-            for kind, each in least.items()
-            if kind != "ridge"
-        }
-        print(name, table[name], flush=True)
+                k = np.arange(1, len(losses) + 1)
+                first_order = method.time_power == 1
+                time = np.sqrt(k * tuned.step) if first_order else k * np.sqrt(tuned.step)
+                drawn_curves[kind] = np.stack([time, losses])
+            if name == "isotropic, strong":
+                # times differ a little between draws
+                for kind, curve in drawn_curves.items():
+                    curves[kind] = curves.get(kind, 0.0) + curve / draws
+        ridge = least.pop("ridge")
+        ratios[name] = {kind: ratio_of_means(each, ridge) for kind, each in least.items()}
+        print(name, ratios[name], flush=True)
     plain = {kind: curve.tolist() for kind, curve in curves.items()}
-    return {"ratios": table, "curves": plain, "closest": closest(), "following": following()}
+    return {"ratios": ratios, "curves": plain, "closest": closest(), "following": following()}
 
 
 def closest() -> list[list[float]]:
@@ -196,17 +195,6 @@ def nearest(path: Any, coef: Any) -> int:
     return int(np.argmin(np.linalg.norm(path - coef, axis=(1, 2))))
 
 
-def spread(each: Any, ridge: Any) -> float:
-    """Return the standard error of a quotient of two means over the same draws."""
-    ratio = each.mean() / ridge.mean()
-    return float(np.std(each - ratio * ridge, ddof=1) / ridge.mean() / np.sqrt(len(ridge)))
-
-
-def add(curves: dict[str, Any], kind: str, times: Any, losses: Any, draws: int) -> None:
-    """Add a curve to the mean over draws; times differ a little between draws."""
-    curves[kind] = curves.get(kind, 0.0) + np.stack([times, losses]) / draws
-
-
 def picture(results: dict[str, Any], page: str) -> Figure:
     """Draw the excess loss against the time of the path and the equivalent penalty."""
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
@@ -224,11 +212,6 @@ def picture(results: dict[str, Any], page: str) -> Figure:
     ax.axhline(0, color=INKS[page], linewidth=0.6)
     ax.legend(frameon=False)
     return figure
-
-
-def measured(given: argparse.Namespace) -> dict[str, Any]:
-    """Simulate."""
-    return simulated(given.draws)
 
 
 def parts() -> dict[str, str]:
@@ -250,4 +233,4 @@ def parts() -> dict[str, str]:
 
 if __name__ == "__main__":
     figures = {"logistic-risk": lambda page: picture(load(FILE), page)}
-    command(__doc__, FILE, measured, {PAGE: parts}, figures, draws=20)
+    command(__doc__, FILE, simulated, {PAGE: parts}, figures, draws=20)

@@ -1,6 +1,7 @@
 """The benchmarks: how they measure, and that every published table is that of stored results."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -264,7 +265,7 @@ def test_the_simulation_finds_ridge_best_on_isotropic_signals(monkeypatch):
     few = {name: logistic_risk.METHODS[name] for name in names}
     monkeypatch.setattr(logistic_risk, "METHODS", few)
     monkeypatch.setattr(logistic_risk, "COLOURS", {"ridge": ("#0072B2", "--")})
-    found = logistic_risk.simulated(draws=2)
+    found = logistic_risk.simulated(SimpleNamespace(draws=2))
     ratios = [one[0] for one in found["ratios"]["isotropic, strong"].values()]
     assert 0.9 < min(ratios) <= max(ratios) < 1.2
     assert found["closest"][0][1] == pytest.approx(found["closest"][0][2], abs=2)
