@@ -1,16 +1,13 @@
-"""The cases, group by group: what is compared with whom, on which sizes, with which goal."""
+"""The cases, group by group: what is compared with whom, on which sizes, with which goal.
+
+docs/benchmarks.md says of each group how it is compared. A quick run has the smaller cases.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import tempfile
-import threading
-import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +18,16 @@ from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 from sklearn import datasets
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV, RidgeCV
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from benchmarks.harness import Case, Work, label, measure, peak_memory
+from benchmarks.comparison import Case, Measures, Work, measure, peak_memory
+from benchmarks.harness import label
 
-Measures = tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Cases that share a table of the page; ``cases`` is told whether the run is quick."""
-
-    title: str
-    about: str
-    cases: Callable[[bool], list[Case]]
+Cases = Iterator[Case]
 
 
 def gaussian(n: int, p: int, q: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -49,26 +38,14 @@ def gaussian(n: int, p: int, q: int | None = None) -> tuple[np.ndarray, np.ndarr
     return X, y + rng.standard_normal(y.shape)
 
 
-def held(work: Callable[[], Any], name: str, unit: float, goal: float | None) -> Work:
-    """Return the measurement of a peak memory, in a unit."""
-
-    def found(peak: int, _: object) -> Measures:
-        return (measure(name, peak / unit, goal, "at most"),)
-
-    return Work(partial(peak_memory, work), measures=found)
+def largest_gap(found: np.ndarray, expected: np.ndarray, goal: float) -> Measures:
+    """Return the difference of two answers relative to the largest number."""
+    gap = np.abs(found - expected).max() / np.abs(expected).max()
+    return (measure("largest difference", float(gap), goal, "at most"),)
 
 
 # ---------------------------------------------------------------- a full path
 
-PATHS = (
-    "The coefficients of accelerated flow at 100 stops up to t·√L = 100 are computed from X and y, "
-    "including centring. The bare limit cannot be avoided: the smaller of XᵀX and XXᵀ of the "
-    "centred data and its eigenvectors, by the same BLAS and LAPACK. Nesterov's iteration with "
-    "step 1/L in NumPy takes 100 steps to the last stop; `solve_ivp` integrates the differential "
-    "equation to six digits."
-)
-PATH_SHAPES = [(2000, 200), (20000, 500), (500, 2000), (100000, 50)]
-INTEGRATED = [(2000, 200), (500, 500)]
 PHASE = 100.0  # the last stop times sqrt(L): the number of steps of Nesterov's iteration
 WIDE_PATH = (
     "With more columns than rows, the coefficients at all stops need a product with all of X and a "
@@ -110,12 +87,6 @@ def integrate(Xc: np.ndarray, yc: np.ndarray, stops: np.ndarray) -> np.ndarray:
     return solved.y[:p].T
 
 
-def distance(ours: st.Path, theirs: np.ndarray) -> Measures:
-    """Return the difference of two paths relative to the largest coefficient."""
-    gap = np.abs(ours.coef - theirs).max() / np.abs(theirs).max()
-    return (measure("largest difference", float(gap), 1e-3, "at most"),)
-
-
 def full_path(peer: str, shape: tuple[int, int]) -> Work:
     """Compare a path with the product and eigh, the iteration, or the integrated equation."""
     X, y = gaussian(*shape)
@@ -127,42 +98,37 @@ def full_path(peer: str, shape: tuple[int, int]) -> Work:
         wide = len(Xc) < Xc.shape[1]
         return Work(ours, lambda: np.linalg.eigh(Xc @ Xc.T if wide else Xc.T @ Xc))
     if peer == "scipy.integrate.solve_ivp":
-        return Work(ours, partial(integrate, Xc, yc, stops), measures=distance)
+        return Work(
+            ours,
+            partial(integrate, Xc, yc, stops),
+            measures=lambda mine, theirs: largest_gap(mine.coef, theirs, 1e-3),
+        )
     times, times_t = Xc.__matmul__, Xc.T.__matmul__
     return Work(ours, partial(nesterov, times, times_t, yc, shape[1], 1 / largest))
 
 
-def paths(quick: bool) -> list[Case]:
-    """Return the comparisons of full paths."""
-    shapes, rounds = ([(2000, 200), (500, 2000)], 7) if quick else (PATH_SHAPES, 25)
-    found = []
-    for peer, sizes, goal, sense, turns in [
-        ("bare product and eigh", shapes, 1.5, "at most", rounds),
-        ("Nesterov's iteration in NumPy", shapes, 1.0, "at least", rounds),
-        ("scipy.integrate.solve_ivp", INTEGRATED[: 1 if quick else 2], 1.0, "at least", 3),
+def paths() -> Cases:
+    """Yield the comparisons of full paths."""
+    shapes = [(2000, 200), (20000, 500), (500, 2000), (100000, 50)]
+    few_steps = "Probably few steps of the solver suffice at these times."
+    for peer, sizes, goal, sense, rounds in [
+        ("bare product and eigh", shapes, 1.5, "at most", 25),
+        ("Nesterov's iteration in NumPy", shapes, 1.0, "at least", 25),
+        ("scipy.integrate.solve_ivp", [(2000, 200), (500, 500)], 1.0, "at least", 3),
     ]:
         for n, p in sizes:
-            why = {
-                "bare product and eigh": WIDE_PATH if n < p else TALL_PATH,
-                "Nesterov's iteration in NumPy": FEW_PRODUCTS,
-            }.get(peer, "Probably few steps of the solver suffice at these times.")
+            why = few_steps
+            if peer == "bare product and eigh":
+                why = WIDE_PATH if n < p else TALL_PATH
+            elif peer == "Nesterov's iteration in NumPy":
+                why = FEW_PRODUCTS
             work = partial(full_path, peer, (n, p))
-            found.append(Case("paths", label(n, p), peer, work, why, goal, sense, turns))
-    return found
+            quick = n * p <= 1e6
+            yield Case("paths", label(n, p), peer, work, why, goal, sense, rounds, quick=quick)
 
 
 # ---------------------------------------------------------------- choosing the stop
 
-CHOOSING = (
-    "`StoppedRegressorCV` with 100 stops and exact leave-one-out is compared with `RidgeCV` with "
-    "100 penalties and its own leave-one-out; with many targets each target has its own stop or "
-    "penalty. Refitting is the definition of leave-one-out: the whole path is computed on all "
-    "rows but one, for every row. Ten refits are timed, and the time is multiplied accordingly. "
-    "Peak memory is the memory beyond X and y."
-)
-GOALS = {(2000, 200): 5.0, (20000, 500): 8.0, (500, 2000): 1.0, (2000, 200, 1000): 5.0}
-QUICK_GOALS = {(2000, 200): 5.0, (300, 1000): 1.0, (1000, 100, 100): 1.0}
-PENALTIES = np.geomspace(1e-3, 1e5, 100)
 REFITS = 10
 WIDE_CHOICE = (
     "With more columns than rows both factor the same n × n matrix; this takes a third of our time "
@@ -179,7 +145,8 @@ def against_ridgecv(shape: tuple[int, ...]) -> Work:
     X, y = gaussian(*shape)
     many = len(shape) == 3
     ours = st.StoppedRegressorCV("accelerated-flow", stops=100, per_target=many)
-    return Work(lambda: ours.fit(X, y), lambda: RidgeCV(PENALTIES, alpha_per_target=many).fit(X, y))
+    peer = RidgeCV(np.geomspace(1e-3, 1e5, 100), alpha_per_target=many)
+    return Work(lambda: ours.fit(X, y), lambda: peer.fit(X, y))
 
 
 def against_refitting(shape: tuple[int, int]) -> Work:
@@ -196,54 +163,49 @@ def against_refitting(shape: tuple[int, int]) -> Work:
     def same(_: object, residuals: np.ndarray) -> Measures:
         middle = len(stops) // 2
         found = st.left_out_residuals(X, y, "accelerated-flow", stops[middle])[:REFITS]
-        gap = np.abs(found - residuals[:, middle]).max() / np.abs(residuals[:, middle]).max()
-        return (measure("largest difference", float(gap), 1e-8, "at most"),)
+        return largest_gap(found, residuals[:, middle], 1e-8)
 
     return Work(lambda: ours.fit(X, y), refit, share=REFITS / shape[0], measures=same)
+
+
+def memory_of(fit: Callable[[], Any], name: str, unit: float) -> Work:
+    """Measure a peak memory in a unit, of which it may take six."""
+
+    def found(peak: int, _: object) -> Measures:
+        return (measure(name, peak / unit, 6.0, "at most"),)
+
+    return Work(partial(peak_memory, fit), measures=found)
 
 
 def memory_of_choosing(shape: tuple[int, int]) -> Work:
     """Measure the peak memory of the choice beside X."""
     X, y = gaussian(*shape)
     fit = partial(st.StoppedRegressorCV("accelerated-flow", stops=100).fit, X, y)
-    return held(fit, "times X", X.nbytes, 6.0)
+    return memory_of(fit, "times X", X.nbytes)
 
 
-def choosing(quick: bool) -> list[Case]:
-    """Return the comparisons of choices."""
+def choosing() -> Cases:
+    """Yield the comparisons of choices."""
     peer = "scikit-learn RidgeCV"
-    found = []
-    for shape, goal in (QUICK_GOALS if quick else GOALS).items():
+    goals = {(2000, 200): 5.0, (20000, 500): 8.0, (500, 2000): 1.0, (2000, 200, 1000): 5.0}
+    for shape, goal in goals.items():
         name = label(*shape) + (" targets" if len(shape) == 3 else "")
         why = WIDE_CHOICE if shape[0] < shape[1] else TALL_CHOICE
-        found.append(Case("choosing", name, peer, partial(against_ridgecv, shape), why, goal))
-    shape = (2000, 200)
-    work = partial(against_refitting, shape)
-    found.append(Case("choosing", label(*shape), "2 000 refits", work, TALL_CHOICE, 50))
-    shape = shape if quick else (20000, 500)
+        quick = np.prod(shape) <= 1e6
+        work = partial(against_ridgecv, shape)
+        yield Case("choosing", name, peer, work, why, goal, quick=bool(quick))
+    work = partial(against_refitting, (2000, 200))
+    yield Case("choosing", label(2000, 200), "2 000 refits", work, TALL_CHOICE, 50, quick=True)
     why = "Probably the rotated rows, which are all kept in memory."
-    work = partial(memory_of_choosing, shape)
-    return [*found, Case("choosing", label(*shape), "peak memory", work, why, None)]
+    work = partial(memory_of_choosing, (20000, 500))
+    yield Case("choosing", label(20000, 500), "peak memory", work, why, None)
 
 
 # ---------------------------------------------------------------- classes
 
-HAS_AEON = importlib.util.find_spec("aeon") is not None
-CLASSES = (
-    "`StoppedClassifierCV()`, which compares three methods and calibrates probabilities, is "
-    "compared with `RidgeClassifierCV` and the ten penalties of ROCKET, on MiniRocket features in "
-    "single precision and on rows like embeddings. MiniRocket is that of `aeon` where it is "
-    "installed; otherwise random convolutions and their shares of positive values stand in for "
-    "it. The bare limit of wide data is `X @ X.T` and `eigh` in single precision, although our "
-    "products are in double precision. Intervals are compared with the fit that they need, and "
-    "probabilities of four bundled data sets with "
-    "`CalibratedClassifierCV(RidgeClassifier(), cv=5)`, whose penalty is the default one; "
-    "[an example](../examples/calibrated_probabilities.py) has a tuned penalty."
-)
 ALPHAS = np.logspace(-3, 3, 10)  # those of ROCKET
 LENGTH = 150  # of the time series
 TEST_ROWS = 1000
-BUNDLED = ("iris", "wine", "breast_cancer", "digits")
 ROCKET = (
     "Products of single precision numbers are taken in double precision, which takes twice the "
     "time, and small data spend as long on the search as on eigh."
@@ -252,17 +214,6 @@ EMBEDDINGS = (
     "XᵀX in double precision, its eigenvectors, and the product of all rows with them in single "
     "precision take two thirds of the time on one thread."
 )
-
-
-def quietly(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the work without warnings that the best stop is the last one."""
-
-    def done() -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", st.StopWarning)
-            return work()
-
-    return done
 
 
 def series(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -293,22 +244,12 @@ def convolutions(X: np.ndarray, columns: int) -> np.ndarray:
     return out
 
 
-def features(X: np.ndarray, columns: int) -> np.ndarray:
-    """Return MiniRocket features, or features like them."""
-    if not HAS_AEON:
-        return convolutions(X, columns)
-    from aeon.transformations.collection.convolution_based import MiniRocket  # noqa: PLC0415
-
-    found = MiniRocket(columns, random_state=0).fit_transform(X[:, None].astype(np.float32))
-    return np.asarray(found, np.float32)
-
-
 def rocket(n: int, columns: int, against: str) -> Work:
     """Compare time, accuracy and memory with RidgeClassifierCV, or time with the bare product."""
     raw, y = series(n + TEST_ROWS)
-    X = features(raw, columns)
+    X = convolutions(raw, columns)
     X, X_test = np.split(StandardScaler().fit(X[:n]).transform(X), [n])
-    ours = quietly(lambda: st.StoppedClassifierCV().fit(X, y[:n]))
+    ours = partial(st.StoppedClassifierCV().fit, X, y[:n])
     if against == "bare product and eigh":
         return Work(ours, lambda: np.linalg.eigh(X @ X.T))
     peer = partial(RidgeClassifierCV(ALPHAS).fit, X, y[:n])
@@ -332,9 +273,8 @@ def embeddings(n: int, p: int) -> Work:
     y = rng.integers(10, size=n)
     means = 0.3 * rng.standard_normal((10, p)) * scales
     X = (means[y] + scales * rng.standard_normal((n, p))).astype(np.float32)
-    return Work(
-        lambda: st.StoppedClassifierCV().fit(X, y), partial(RidgeClassifierCV(ALPHAS).fit, X, y)
-    )
+    ours = st.StoppedClassifierCV()
+    return Work(lambda: ours.fit(X, y), partial(RidgeClassifierCV(ALPHAS).fit, X, y))
 
 
 def intervals(n: int, p: int) -> Work:
@@ -343,14 +283,14 @@ def intervals(n: int, p: int) -> Work:
     X = rng.standard_normal((n, p))
     y = X @ rng.standard_normal(p) / np.sqrt(p) + rng.standard_normal(n)
     new = rng.standard_normal((n // 2, p))
-    both = quietly(lambda: st.StoppedRegressorCV().fit(X, y).predict_interval(new))
-    return Work(both, quietly(lambda: st.StoppedRegressorCV().fit(X, y)))
+    model = st.StoppedRegressorCV()
+    return Work(lambda: model.fit(X, y).predict_interval(new), partial(model.fit, X, y))
 
 
 def probabilities(splits: int) -> Work:
     """Compare all fits to halves of the bundled data sets, and the mean log loss on the others."""
     halves = []
-    for name in BUNDLED:
+    for name in ("iris", "wine", "breast_cancer", "digits"):
         X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
         options = {"train_size": 0.5, "stratify": y}
         halves += [train_test_split(X, y, random_state=seed, **options) for seed in range(splits)]
@@ -368,48 +308,33 @@ def probabilities(splits: int) -> Work:
         return first, measure("log loss of the peer", found[1])
 
     calibrated = partial(CalibratedClassifierCV, RidgeClassifier(), cv=5)
-    ours = quietly(partial(fitted, st.StoppedClassifierCV))
+    ours = partial(fitted, st.StoppedClassifierCV)
     return Work(ours, partial(fitted, calibrated), measures=losses)
 
 
-def classes(quick: bool) -> list[Case]:
-    """Return the comparisons of classifiers."""
-    kind = "MiniRocket of aeon" if HAS_AEON else "features like MiniRocket's"
-    columns = 996 if quick else 9996
-    found = []
-    for n in (200,) if quick else (300, 1000, 2000):
+def classes() -> Cases:
+    """Yield the comparisons of classifiers."""
+    for n in (300, 1000, 2000):
         for peer, *goal in [("RidgeClassifierCV",), ("bare product and eigh", 1.4, "at most")]:
-            work = partial(rocket, n, columns, peer)
-            name = f"{kind}, {label(n, columns)}"
-            found.append(Case("classes", name, peer, work, ROCKET, *goal, rounds=3))
-    shape = (3000, 96) if quick else (50_000, 768)
-    name = f"embeddings, {label(*shape)}, 10 classes"
-    work = partial(embeddings, *shape)
-    goal = 1 if quick else 10
-    found.append(Case("classes", name, "RidgeClassifierCV", work, EMBEDDINGS, goal, rounds=2))
-    shape = (300, 30) if quick else (2000, 200)
-    name = f"fit and intervals of {shape[0] // 2} new rows, {label(*shape)}"
+            name = f"features like MiniRocket's, {label(n, 9996)}"
+            work = partial(rocket, n, 9996, peer)
+            yield Case("classes", name, peer, work, ROCKET, *goal, rounds=3, quick=n == 300)
+    name = f"embeddings, {label(50_000, 768)}, 10 classes"
+    work = partial(embeddings, 50_000, 768)
+    yield Case("classes", name, "RidgeClassifierCV", work, EMBEDDINGS, 10, rounds=2)
+    name = f"fit and intervals of 1000 new rows, {label(2000, 200)}"
     why = "Probably the product of the left-out coefficients with the new rows."
-    work = partial(intervals, *shape)
-    found.append(Case("classes", name, "the fit alone", work, why, 4, "at most"))
+    work = partial(intervals, 2000, 200)
+    yield Case("classes", name, "the fit alone", work, why, 4, "at most", quick=True)
     why = "The data are so small that the time is spent on short calls in Python."
-    work = partial(probabilities, 1 if quick else 5)
     name = "probabilities, four data sets"
-    goal = 1 if quick else 5
-    return [*found, Case("classes", name, "CalibratedClassifierCV", work, why, goal)]
+    work = partial(probabilities, 5)
+    yield Case("classes", name, "CalibratedClassifierCV", work, why, 5, quick=True)
 
 
 # ---------------------------------------------------------------- many targets
 
-TARGETS = (
-    "One design matrix and many targets with different smoothness and noise, in single precision. "
-    "himalaya chooses the penalty of each target among 20 by 5 folds; stoptime chooses the stop "
-    "of each target among 100, by path GCV and by exact leave-one-out. The scores are the mean R² "
-    "over targets on 1 000 test rows. Peak memory is the memory beyond X and Y."
-)
 SIZES = {"path-gcv": 100_000, "loo": 10_000}  # number of targets for each rule
-QUICK_SIZES = {"path-gcv": 2000, "loo": 200}
-TARGET_PENALTIES = np.geomspace(1e-1, 1e6, 20)  # for XᵀX; the best ones are well inside this range
 BATCH = 2000  # targets
 DRAWS = 20
 WHY_TARGETS = {
@@ -456,17 +381,6 @@ def bands_of(columns: int) -> np.ndarray:
     return np.arange(columns) * 3 // columns
 
 
-def score(X: np.ndarray, Y: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> float:
-    """Return the mean R² over targets."""
-    total = 0.0
-    for start in range(0, Y.shape[1], BATCH):
-        columns = slice(start, start + BATCH)
-        truth = Y[:, columns].astype(np.float64)
-        fit = X @ coef[columns].T + intercept[columns]
-        total += float(np.sum(1 - ((truth - fit) ** 2).mean(axis=0) / truth.var(axis=0)))
-    return total / Y.shape[1]
-
-
 def against_himalaya(make: Callable[..., Any], shape: tuple[int, int, int], rule: str) -> Work:
     """Compare time and mean R² on test rows with ridge by folds, or with a search for scales.
 
@@ -476,23 +390,24 @@ def against_himalaya(make: Callable[..., Any], shape: tuple[int, int, int], rule
     from himalaya import ridge as peers  # noqa: PLC0415 - an optional package
 
     X, Y, X_test, Y_test = make(*shape)
+    alphas = np.geomspace(1e-1, 1e6, 20)  # the best ones are well inside this range
     options: dict[str, Any] = {"n_targets_batch": BATCH, "n_targets_batch_refit": BATCH}
     margin = 0.0
     if make is many_targets:
-        peer = peers.RidgeCV(TARGET_PENALTIES, fit_intercept=True, cv=5, solver_params=options)
+        peer = peers.RidgeCV(alphas, fit_intercept=True, cv=5, solver_params=options)
         ours = st.StoppedRegressorCV("gradient-flow", stops=100, per_target=True, rule=rule)
     else:
         margin = 0.002
         groups = bands_of(shape[1])
-        options |= {"n_iter": DRAWS, "alphas": TARGET_PENALTIES, "progress_bar": False}
+        options |= {"n_iter": DRAWS, "alphas": alphas, "progress_bar": False}
         search = {"solver": "random_search", "solver_params": options, "random_state": 0}
         peer = peers.GroupRidgeCV(groups=groups, fit_intercept=True, cv=5, **search)
         drawn = {"per_target": True, "search": "random", "n_draws": DRAWS}
         ours = st.BandedRegressorCV(groups, rule=rule, **drawn)
 
     def scores(mine: Any, other: Any) -> Measures:
-        found = score(X_test, Y_test, mine.coef_, mine.intercept_)
-        theirs = score(X_test, Y_test, other.coef_.T, other.intercept_)
+        found = r2_score(Y_test, X_test @ mine.coef_.T + mine.intercept_)
+        theirs = r2_score(Y_test, X_test @ other.coef_ + other.intercept_)
         return measure("mean R²", found, theirs - margin), measure("mean R² of the peer", theirs)
 
     return Work(lambda: ours.fit(X, Y), lambda: peer.fit(X, Y), measures=scores)
@@ -502,43 +417,29 @@ def memory_of_targets(shape: tuple[int, int, int]) -> Work:
     """Measure the peak memory of many targets, in GiB."""
     X, Y, *_ = many_targets(*shape)
     ours = st.StoppedRegressorCV("gradient-flow", stops=100, per_target=True, rule="path-gcv")
-    return held(lambda: ours.fit(X, Y), "GiB", 2**30, 6.0)
+    return memory_of(lambda: ours.fit(X, Y), "GiB", 2**30)
 
 
-def targets(quick: bool) -> list[Case]:
-    """Return the comparisons of many targets."""
-    shape = (1000, 200) if quick else (3000, 500)
-    found = []
-    for rule, n in (QUICK_SIZES if quick else SIZES).items():
-        name = f"{label(*shape)}, {label(n)} targets by {rule}"
-        work = partial(against_himalaya, many_targets, (*shape, n), rule)
+def targets() -> Cases:
+    """Yield the comparisons of many targets."""
+    needs = ("himalaya",)
+    for rule, n in SIZES.items():
+        name = f"{label(3000, 500)}, {label(n)} targets by {rule}"
+        work = partial(against_himalaya, many_targets, (3000, 500, n), rule)
         why = WHY_TARGETS[rule]
-        needs = {"rounds": 2, "needs": ("himalaya",)}
-        found.append(Case("targets", name, "himalaya RidgeCV", work, why, **needs))
-    n, p, q = (120, 180, 30) if quick else (1000, 1500, 2000)
-    name = f"{label(n, p)} in 3 bands, {label(q)} targets, {DRAWS} draws"
+        yield Case("targets", name, "himalaya RidgeCV", work, why, rounds=2, needs=needs)
+    name = f"{label(1000, 1500)} in 3 bands, {label(2000)} targets, {DRAWS} draws"
     why = "Nearly all the time is spent on one eigendecomposition for each draw."
-    work = partial(against_himalaya, banded, (n, p, q), "path-gcv")
-    needs = {"rounds": 1, "needs": ("himalaya",)}
-    found.append(Case("targets", name, "himalaya GroupRidgeCV", work, why, 8.0, **needs))
-    n = (QUICK_SIZES if quick else SIZES)["path-gcv"]
-    name = f"{label(*shape)}, {label(n)} targets by path-gcv"
-    work = partial(memory_of_targets, (*shape, n))
-    why = "Probably the coefficients of all targets."
-    return [*found, Case("targets", name, "peak memory", work, why)]
+    work = partial(against_himalaya, banded, (1000, 1500, 2000), "path-gcv")
+    yield Case("targets", name, "himalaya GroupRidgeCV", work, why, 8.0, rounds=1, needs=needs)
+    n = SIZES["path-gcv"]
+    name = f"{label(3000, 500)}, {label(n)} targets by path-gcv"
+    work = partial(memory_of_targets, (3000, 500, n))
+    yield Case("targets", name, "peak memory", work, "Probably the coefficients of all targets.")
 
 
 # ---------------------------------------------------------------- sparse data
 
-SPARSE = (
-    "Accelerated flow at ten stops on a sparse X, from one Krylov space that gives every stop of "
-    "every method up to the last stop. LSQR and LSMR with the same number of steps give one "
-    "solution; Nesterov's iteration with step 1/L to the last stop gives one method. A product is "
-    "one multiplication of X or its transpose with one vector. The number of products matters if "
-    "products are expensive; here they are cheap."
-)
-# rows, columns, entries per row
-SPARSE_SHAPES = [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]
 EXTRA_WORK = (
     "Reorthogonalisation, filters and error bound are extra work; in return the space gives every "
     "stop of every method instead of one solution."
@@ -546,30 +447,27 @@ EXTRA_WORK = (
 CHEAP = "Probably products are so cheap here that our extra work is visible."
 
 
-class Counted:
+class Counted(LinearOperator):
     """A sparse matrix that counts its products."""
 
     def __init__(self, X: csr_array) -> None:
+        super().__init__(X.dtype, X.shape)
         self.products = 0
         self.X, self.XT = X, X.T.tocsr()
-        options = {"matvec": self.forth, "rmatvec": self.back, "dtype": np.float64}
-        self.operator = LinearOperator(X.shape, **options)
+
+    def _matvec(self, v: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return self.X @ v.ravel()
+
+    def _rmatvec(self, u: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return self.XT @ u.ravel()
 
     def count(self, work: Callable[[], object]) -> int:
         """Return the number of products of some work."""
         self.products = 0
         work()
         return self.products
-
-    def forth(self, v: np.ndarray) -> np.ndarray:
-        """Multiply with X."""
-        self.products += 1
-        return self.X @ v.ravel()
-
-    def back(self, u: np.ndarray) -> np.ndarray:
-        """Multiply with the transpose."""
-        self.products += 1
-        return self.XT @ u.ravel()
 
 
 def random_sparse(n: int, p: int, per_row: int) -> csr_array:
@@ -586,14 +484,14 @@ def products(peer: str, shape: tuple[int, int, int]) -> Work:
     rng = np.random.default_rng(1)
     y = X @ rng.standard_normal(X.shape[1]) + rng.standard_normal(X.shape[0])
     A = Counted(X)
-    largest = st.path(A.operator, y, "nesterov", [1], fit_intercept=False).krylov.largest
+    largest = st.path(A, y, "nesterov", [1], fit_intercept=False).krylov.largest
     stops = np.geomspace(0.1, 1, 10) * PHASE / np.sqrt(largest)
-    ours = partial(st.path, A.operator, y, "accelerated-flow", stops, fit_intercept=False)
+    ours = partial(st.path, A, y, "accelerated-flow", stops, fit_intercept=False)
     size = int(ours().krylov.sizes[0])
     theirs = {
-        "LSQR": partial(lsqr, A.operator, y, iter_lim=size, atol=0, btol=0),
-        "LSMR": partial(lsmr, A.operator, y, maxiter=size, atol=0, btol=0),
-        "Nesterov's iteration": partial(nesterov, A.forth, A.back, y, shape[1], 1 / largest),
+        "LSQR": partial(lsqr, A, y, iter_lim=size, atol=0, btol=0),
+        "LSMR": partial(lsmr, A, y, maxiter=size, atol=0, btol=0),
+        "Nesterov's iteration": partial(nesterov, A.matvec, A.rmatvec, y, shape[1], 1 / largest),
     }[peer]
 
     def counted(*_: object) -> Measures:
@@ -607,31 +505,23 @@ def products(peer: str, shape: tuple[int, int, int]) -> Work:
     return Work(ours, theirs, measures=counted)
 
 
-def sparse(quick: bool) -> list[Case]:
-    """Return the comparisons on sparse data."""
-    found = []
-    for shape in [(20_000, 5_000, 5)] if quick else SPARSE_SHAPES:
-        name = f"{label(*shape[:2])}, {shape[2]} entries a row, t·√L = {PHASE:g}"
+def sparse() -> Cases:
+    """Yield the comparisons on sparse data."""
+    for n, p, per_row in [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]:
+        name = f"{label(n, p)}, {per_row} entries a row, t·√L = {PHASE:g}"
         for peer, why, *goal in [
             ("LSQR", EXTRA_WORK, 3.0, "at most"),
             ("LSMR", EXTRA_WORK, 3.0, "at most"),
             ("Nesterov's iteration", CHEAP, 1.0, "at least"),
         ]:
-            work = partial(products, peer, shape)
-            found.append(Case("sparse", name, peer, work, why, *goal, rounds=3))
-    return found
+            work = partial(products, peer, (n, p, per_row))
+            quick = n * per_row <= 1e6
+            yield Case("sparse", name, peer, work, why, *goal, rounds=3, quick=quick)
 
 
 # ---------------------------------------------------------------- more rows than memory
 
-CHUNKS = (
-    "Means and products of the rows of a file are computed by two Dask workers with one thread "
-    "each. The reference is `X.T @ X` of a block in memory on both workers at once, just before "
-    "and just after. The ratio is the throughput per core relative to this reference. Memory is "
-    "the peak of a worker above its idle state, in blocks."
-)
 COLUMNS, BLOCK, WORKERS = 100, 400_000, 2
-GRAM_ROUNDS = 3  # before and after each run
 CLUSTER = (
     "The statistics of a block in memory take 1.05 to 1.1 times as long as the product; the rest "
     "is the start and the end of the graph, and client and scheduler share the two cores with the "
@@ -639,140 +529,59 @@ CLUSTER = (
 )
 
 
-class OnDisk:
-    """A file of numbers that each task opens itself, because Dask would copy a memory map."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
-        self.path, self.shape, self.ndim, self.dtype = path, shape, len(shape), np.dtype(np.float64)
-
-    def __getitem__(self, where: tuple[slice, ...]) -> np.ndarray:
-        """Return some rows as a memory map."""
-        return np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape)[where])
-
-
-def private(process: Any) -> int:
-    """Return the memory of a process without its memory-mapped files."""
-    size = process.memory_info()
-    return int(size.rss - size.shared)
-
-
-def peak_of(processes: list[Any], work: Callable[[], object]) -> int:
-    """Do some work, and return the peak private memory of several processes meanwhile."""
-    peaks = [0]
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(0.05):
-            peaks.extend(map(private, processes))
-
-    watch = threading.Thread(target=look)
-    watch.start()
-    try:
-        work()
-    finally:
-        done.set()
-        watch.join()
-    return max(peaks)
-
-
-def write(folder: Path, n: int) -> tuple[OnDisk, OnDisk]:
-    """Write data from a fixed seed in blocks, so that this process never holds all of them."""
-    rng = np.random.default_rng(0)
-    beta = rng.standard_normal(COLUMNS)
-    with (folder / "X").open("wb") as rows, (folder / "y").open("wb") as responses:
-        for start in range(0, n, BLOCK):
-            X = rng.standard_normal((min(BLOCK, n - start), COLUMNS))
-            rows.write(X.tobytes())
-            responses.write((X @ beta + rng.standard_normal(len(X))).tobytes())
-    return OnDisk(folder / "X", (n, COLUMNS)), OnDisk(folder / "y", (n,))
-
-
-def gram_seconds(X: OnDisk) -> tuple[float, float]:
-    """Return elapsed and processor seconds of Gram products in memory; runs on a worker."""
-    block = np.array(X[:BLOCK])
-    clock, processor = time.perf_counter(), time.thread_time()
-    for _ in range(GRAM_ROUNDS):
-        block.T @ block
-    return time.perf_counter() - clock, time.thread_time() - processor
-
-
-def bare(client: Any, X: OnDisk) -> np.ndarray:
-    """Return rows per elapsed and per processor second of the Gram product on all workers."""
-    workers = list(client.scheduler_info()["workers"])
-    runs = [client.submit(gram_seconds, X, workers=[one], pure=False) for one in workers]
-    return GRAM_ROUNDS * BLOCK / np.mean(client.gather(runs), axis=0)
-
-
-def shares(client: Any, n: int, repeats: int) -> np.ndarray:
-    """Return the median ratios by elapsed and processor time, and the blocks held above idle."""
+def stored(folder: Path, n: int) -> tuple[Any, Any]:
+    """Write data block by block, and return arrays of Dask whose blocks are read from the files."""
     import dask.array as da  # noqa: PLC0415 - an extra
-    import psutil  # noqa: PLC0415
 
-    def spent() -> np.ndarray:
-        """Return worker seconds so far, and the processor time of workers, client and scheduler."""
-        each = sum(sum(process.cpu_times()[:2]) for process in processes)
-        return np.array([WORKERS * time.perf_counter(), time.process_time() + each])
-
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        X, y = write(Path(folder), n)
-        rows, responses = (da.from_array(a, chunks=(BLOCK, *a.shape[1:])) for a in (X, y))
-        st.summarise(rows[: 2 * BLOCK], responses[: 2 * BLOCK])  # workers import what they need
-        processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
-        idle = max(map(private, processes))
-        for _ in range(repeats):
-            before = bare(client, X)
-            begin = spent()
-            peak = peak_of(processes, partial(st.summarise, rows, responses))
-            taken = spent() - begin
-            yardstick = (before + bare(client, X)) / 2
-            blocks = max(peak - idle, 0) / (8 * BLOCK * COLUMNS)
-            found.append([*(n / taken / yardstick), blocks])
-    return np.median(found, axis=0)
+    draws = da.random.default_rng(0)
+    drawn = draws.standard_normal((n, COLUMNS), chunks=(BLOCK, COLUMNS))
+    da.to_npy_stack(folder / "X", drawn)
+    X = da.from_npy_stack(folder / "X")
+    noise = draws.standard_normal(n, chunks=BLOCK)
+    da.to_npy_stack(folder / "y", X @ np.linspace(-1, 1, COLUMNS) + noise)
+    return X, da.from_npy_stack(folder / "y")
 
 
-def throughput(n: int, repeats: int, goal: float | None) -> Work:
-    """Measure on a local cluster."""
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
-
-    def measured() -> np.ndarray:
-        options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None}
-        with LocalCluster(**options) as cluster, Client(cluster) as client:
-            return shares(client, n, repeats)
-
-    def named(found: np.ndarray, _: object) -> Measures:
-        clock, processor, blocks = map(float, found)
-        return (
-            measure("of the bare throughput", clock, goal),
-            measure("by processor time", processor),
-            measure("blocks held", blocks),
-        )
-
-    return Work(measured, measures=named)
+loaded = cache(np.load)  # stays in the memory of a worker
 
 
-def chunks(quick: bool) -> list[Case]:
-    """Return the comparison on a cluster."""
-    n, *how = (800_000, 1, None) if quick else (4_000_000, 7, 0.8)
-    work = partial(throughput, n, *how)
-    needs = ("distributed", "psutil")
-    name = f"{label(n, COLUMNS)}, two workers"
-    return [Case("chunks", name, "X.T @ X per core", work, CLUSTER, needs=needs)]
+def gram_products(file: Path, count: int) -> None:
+    """Multiply a block with its transpose so many times; runs on a worker."""
+    block = loaded(file)
+    for _ in range(count):
+        block.T @ block
 
 
-# ---------------------------------------------------------------- all groups
+def throughput(n: int) -> Work:
+    """Compare a pass over a file with as many products of blocks in memory, on all workers."""
+    from distributed import Client  # noqa: PLC0415 - an extra
 
-GROUPS = {
-    "paths": Group("A full path", PATHS, paths),
-    "choosing": Group("Choosing the stop", CHOOSING, choosing),
-    "classes": Group("Classes, probabilities and intervals", CLASSES, classes),
-    "targets": Group("Many targets", TARGETS, targets),
-    "sparse": Group("Sparse data", SPARSE, sparse),
-    "chunks": Group("More rows than memory", CHUNKS, chunks),
+    client = Client(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None)
+    folder = tempfile.TemporaryDirectory()
+    X, y = stored(Path(folder.name), n)
+    block = Path(folder.name) / "X" / "0.npy"
+    count = n // BLOCK // WORKERS
+
+    def products() -> None:
+        names = list(client.nthreads())
+        submit = partial(client.submit, gram_products, block, count, pure=False)
+        client.gather([submit(workers=[name]) for name in names])
+
+    def summarise() -> None:
+        assert Path(folder.name).exists()  # the folder lives as long as this function
+        st.summarise(X, y)
+
+    return Work(summarise, products)
+
+
+def chunks() -> Cases:
+    """Yield the comparison on a cluster."""
+    work = partial(throughput, 4_000_000)
+    name = f"{label(4_000_000, COLUMNS)}, two workers"
+    needs = ("distributed",)
+    yield Case("chunks", name, "X.T @ X per core", work, CLUSTER, 0.8, rounds=7, needs=needs)
+
+
+GROUPS: dict[str, Callable[[], Cases]] = {
+    one.__name__: one for one in (paths, choosing, classes, targets, sparse, chunks)
 }
-
-
-def all_cases(quick: bool, only: str | None = None) -> list[Case]:
-    """Return the cases of all groups, or of one."""
-    chosen = [GROUPS[only]] if only else GROUPS.values()
-    return [case for group in chosen for case in group.cases(quick)]

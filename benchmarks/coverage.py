@@ -13,22 +13,22 @@ the kinds of noise is the table of docs/left_out.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
 import stoptime as st
-from benchmarks.harness import load, save
+from benchmarks.harness import command, load, table
 
-CONFIDENCE = 0.9
+PAGE = "left_out.md"
 NESTED_RUNS = {60: 80, 150: 20, 300: 8}  # by the number of rows: their time grows like its cube
 ASPECTS = (0.1, 0.5, 0.95)
 NEW_ROWS = 200
 KINDS = ("jackknife", "jackknife+", "nested")
 CORRELATION = 0.9  # of neighbouring columns, where columns are correlated
-Judgement = tuple[float, float]
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
 NOISES: dict[str, Draw] = {
@@ -50,38 +50,28 @@ def rows(rng: np.random.Generator, noise: str, n: int, p: int) -> np.ndarray:
     return X
 
 
-def drawn(noise: str, n: int, p: int, seed: int) -> tuple[np.ndarray, ...]:
-    """Return training rows and response, and new ones."""
+def one_run(noise: str, n: int, p: int, seed: int, kinds: tuple[str, ...]) -> np.ndarray:
+    """Return coverage and median width of every kind, for one training set."""
     rng = np.random.default_rng(seed)
     X = rows(rng, noise, n, p)
     beta = rng.standard_normal(p) * np.sqrt(2 / p)
     new = rows(rng, noise, NEW_ROWS, p)
     response = new @ beta + NOISES[noise](rng, new)
-    return X, X @ beta + NOISES[noise](rng, X), new, response
+    model = st.StoppedRegressorCV().fit(X, X @ beta + NOISES[noise](rng, X))
+    found = []
+    for kind in kinds:
+        low, high = model.predict_interval(new, 0.9, kind).T
+        found.append([np.mean((low <= response) & (response <= high)), np.median(high - low)])
+    return np.array(found)
 
 
-def judged(ends: np.ndarray, response: np.ndarray) -> Judgement:
-    """Return coverage and median width of intervals."""
-    low, high = ends.T
-    inside = (low <= response) & (response <= high)
-    return float(inside.mean()), float(np.median(high - low))
-
-
-def one_run(noise: str, n: int, p: int, seed: int, kinds: Sequence[str]) -> list[Judgement]:
-    """Return coverage and median width of every kind, for one training set."""
-    X, y, new, response = drawn(noise, n, p, seed)
-    model = st.StoppedRegressorCV().fit(X, y)
-    return [judged(model.predict_interval(new, CONFIDENCE, kind), response) for kind in kinds]
-
-
-def one_cell(noise: str, n: int, p: int, runs: int, nested_runs: int) -> tuple[np.ndarray, ...]:
+def one_cell(noise: str, n: int, aspect: float, runs: int) -> dict[str, Any]:
     """Return mean coverages of all kinds, their standard errors, and the nested ratio of widths."""
-    first = [one_run(noise, n, p, seed, KINDS) for seed in range(nested_runs)]
+    p = max(2, round(aspect * n))
+    nested_runs = NESTED_RUNS[n]
+    both = np.array([one_run(noise, n, p, seed, KINDS) for seed in range(nested_runs)])
     rest = [one_run(noise, n, p, seed, KINDS[:-1]) for seed in range(nested_runs, runs)]
-    both = np.array(first)
-    covered = 100 * np.concatenate(
-        [both[:, :-1, 0], np.array(rest).reshape(-1, len(KINDS) - 1, 2)[..., 0]]
-    )
+    covered = 100 * np.concatenate([both[:, :-1], rest])[..., 0]
     gain = 100 * (both[:, -1, 0] - both[:, -2, 0])
     mean = covered.mean(axis=0)
     variance = covered.var(axis=0, ddof=1) / runs
@@ -89,43 +79,36 @@ def one_cell(noise: str, n: int, p: int, runs: int, nested_runs: int) -> tuple[n
     # much less than these differ among themselves, so that many runs of the latter help
     together = np.cov(covered[:nested_runs, -1], gain)[0, 1]
     nested = variance[-1] + gain.var(ddof=1) / nested_runs + 2 * together / runs
-    ratio = np.median(both[:, -1, 1] / both[:, -2, 1])
-    return np.append(mean, mean[-1] + gain.mean()), np.sqrt(np.append(variance, nested)), ratio
+    return {
+        "n": n,
+        "aspect": aspect,
+        "noise": noise,
+        "coverage": [*mean.tolist(), float(mean[-1] + gain.mean())],
+        "standard_error": np.sqrt([*variance, nested]).tolist(),
+        "ratio_of_widths": float(np.median(both[:, -1, 1] / both[:, -2, 1])),
+    }
 
 
-def table() -> str:
+def measured(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure every cell."""
+    # the slow ones first, so that all processes end at about the same time
+    places = product(sorted(NESTED_RUNS, reverse=True), ASPECTS, NOISES)
+    cells = Parallel(n_jobs=given.processes)(
+        delayed(one_cell)(noise, n, aspect, given.runs) for n, aspect, noise in places
+    )
+    return {"runs": given.runs, "kinds": KINDS, "cells": cells}
+
+
+def parts() -> dict[str, str]:
     """Return the range of the stored coverages over the kinds of noise, for every size."""
     cells = load("coverage.json")["cells"]
-    lines = ["| rows | p/n | jackknife | jackknife+ | nested |", "|---|---|---|---|---|"]
-    for n in NESTED_RUNS:
-        for aspect in ASPECTS:
-            found = [cell for cell in cells if (cell["n"], cell["aspect"]) == (n, aspect)]
-            every = np.array([cell["coverage"] for cell in found]).T
-            ranges = [f"{one.min():.1f} to {one.max():.1f}" for one in every]
-            lines.append(f"| {n} | {aspect} | " + " | ".join(ranges) + " |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Measure every cell, store them, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage")
-    parser.add_argument("--runs", type=int, default=150, help="training sets for each line")
-    parser.add_argument("--processes", type=int, default=1, help="lines measured at a time")
-    given = parser.parse_args()
-    # the slow ones first, so that all processes end at about the same time
-    places = list(product(sorted(NESTED_RUNS, reverse=True), ASPECTS, NOISES))
-    found = Parallel(n_jobs=given.processes)(
-        delayed(one_cell)(noise, n, max(2, round(aspect * n)), given.runs, NESTED_RUNS[n])
-        for n, aspect, noise in places
-    )
-    cells = [
-        {"n": n, "aspect": aspect, "noise": noise, "coverage": mean.tolist()}
-        | {"standard_error": error.tolist(), "ratio_of_widths": float(ratio)}
-        for (n, aspect, noise), (mean, error, ratio) in zip(places, found, strict=True)
-    ]
-    save({"runs": given.runs, "kinds": KINDS, "cells": cells}, "coverage.json")
-    print(table())
+    lines = []
+    for n, aspect in product(NESTED_RUNS, ASPECTS):
+        found = [one["coverage"] for one in cells if (one["n"], one["aspect"]) == (n, aspect)]
+        ranges = [f"{min(one):.1f} to {max(one):.1f}" for one in zip(*found, strict=True)]
+        lines.append([n, aspect, *ranges])
+    return {"coverage": table(["rows", "p/n", *KINDS], lines)}
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, "coverage.json", measured, {PAGE: parts}, runs=150, processes=1)

@@ -1,17 +1,15 @@
-"""Speed of a fit on a GPU, relative to the bare products and eigh on the same device.
+"""Speed of fits on a GPU, relative to the bare algebra on the same device.
 
-    python -m benchmarks.gpu [--shape n p] [--out gpu.json]
+    python -m benchmarks.gpu [--only NAME]
 
-This needs torch with CUDA. The first cases are in float64, with 100 stops, with and without
-exact leave-one-out; the others are default fits of float32 data. ``python -m benchmarks.page`` adds
-the result to the page once it is in benchmarks/results.
+This needs torch with CUDA. Least squares: X.T @ X, eigh and X @ V in float64. Cross-entropy: the
+two products with X of every step, for five folds and all rows. Landmarks: two products of every
+block with a square matrix, and one eigendecomposition. The results are shown in docs/benchmarks.md,
+docs/logistic.md and docs/kernels.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import datetime as dt
-import platform
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,45 +18,26 @@ from typing import Any
 import numpy as np
 
 import stoptime as st
-from benchmarks.harness import (
-    Settings,
-    Work,
-    interleaved,
-    label,
-    measure,
-    save,
-    seconds,
-    versions,
-)  # fmt: skip
-from benchmarks.page import in_words
+from benchmarks.comparison import Case, Measures, Work, best, command, measure, results
+from benchmarks.harness import label, load, machine_line
+from benchmarks.kernel_times import bare, smooth
 
-GROUP = "gpu"
-PEER = "bare X.T @ X, eigh and X @ V"
-SHAPE = (200_000, 4096)
+PAGE = "benchmarks.md"
 N_STOPS = 100
-N_CLASSES = 100
-ROUNDS = 4
-GOALS = {
-    "choosing by leave-one-out": 2.0,
-    "path": 1.3,
-    "default fit, eigenvalues i⁻²": 1.3,
-    "default fit": 1.1,
-    "default fit, tall": 3.0,
-    "default fit, large": 1.25,
-    f"default classifier, {N_CLASSES} classes": 2.5,
-}
 WHY = "Probably the leave-one-out errors of all rows at all stops, which the peer does not compute."
+RUNS = {"rows": 1_000_000, "columns": 1024, "classes": 100, "folds": 5, "steps": 200}
 
 
 def waited_for() -> float:
     """Return the time after the device has finished all its work."""
     import torch  # noqa: PLC0415 - an optional peer
 
-    torch.cuda.synchronize()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter()
 
 
-def data(n: int, p: int, decay: float = 0.0, precision: str = "float64") -> tuple[Any, Any]:
+def data(n: int, p: int, decay: float = 0.0, precision: str = "float32") -> tuple[Any, Any]:
     """Return data on the device, with eigenvalues i^-decay and as much noise as signal."""
     import torch  # noqa: PLC0415
 
@@ -70,18 +49,19 @@ def data(n: int, p: int, decay: float = 0.0, precision: str = "float64") -> tupl
     return X, signal + signal.std() * torch.randn(n, **options)
 
 
-def classes(n: int, p: int) -> tuple[Any, Any]:
-    """Return labels, and rows around the centre of each class."""
+def classes(n: int, p: int, q: int, decay: float = 0.0, device: str = "cuda") -> tuple[Any, Any]:
+    """Return rows around the centre of each class, with variances i^-decay, and their labels."""
     import torch  # noqa: PLC0415
 
-    generator = torch.Generator("cuda").manual_seed(0)
-    options = {"device": "cuda", "generator": generator}
-    labels = torch.randint(0, N_CLASSES, (n,), **options)
-    centres = torch.randn(N_CLASSES, p, **options) * torch.arange(1, p + 1, device="cuda") ** -0.5
-    return torch.randn(n, p, **options) + 0.3 * centres[labels], labels
+    options = {"device": device, "generator": torch.Generator(device).manual_seed(0)}
+    labels = torch.randint(0, q, (n,), **options)
+    place = torch.arange(1, p + 1, device=device)
+    centres = torch.randn(q, p, **options) * place**-0.5
+    rows = torch.randn(n, p, **options) * place ** (-decay / 2)
+    return rows + 0.3 * centres[labels], labels
 
 
-def bare(X: Any) -> None:
+def algebra(X: Any) -> None:
     """Compute what every solver by products has to compute, in double precision."""
     import torch  # noqa: PLC0415
 
@@ -89,95 +69,140 @@ def bare(X: Any) -> None:
     rows @ torch.linalg.eigh(rows.T @ rows)[1]
 
 
-def of_given_stops(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
-    """Return the work on a grid of stops."""
+Job = Callable[[Any, Any], Callable[[], Any]]  # returns what is to be timed, for X and y
+
+
+def least_squares(job: Job, make: Callable[[], tuple[Any, Any]]) -> Work:
+    """Compare a fit with the bare algebra, and measure the peak memory of the device."""
+    X, y = make()
+    ours = job(X, y)
+
+    def memory(*_: object) -> Measures:
+        import torch  # noqa: PLC0415
+
+        torch.cuda.reset_peak_memory_stats()
+        ours()
+        held = torch.cuda.max_memory_allocated() / X.nbytes
+        return (measure("times X at the peak, X included", held),)
+
+    return Work(ours, partial(algebra, X), measures=memory)
+
+
+def of_given_stops(name: str, X: Any, y: Any) -> Callable[[], Any]:
+    """Return the work of a name on a grid of stops."""
     stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
-    by_path_gcv = st.StoppedRegressorCV("accelerated-flow", stops=stops, rule="path-gcv")
-    return {
-        "choosing by leave-one-out": lambda: st.StoppedRegressorCV(
-            "accelerated-flow", stops=stops
-        ).fit(X, y),
-        "choosing, grid refined": lambda: st.StoppedRegressorCV(stops=N_STOPS).fit(X, y),
-        "path": lambda: st.path(X, y, "accelerated-flow", stops),
-        "choosing by path GCV": lambda: by_path_gcv.fit(X, y),
-    }
+    if name == "path":
+        return partial(st.path, X, y, "accelerated-flow", stops)
+    if name == "choosing, grid refined":
+        return fitting(st.StoppedRegressorCV(stops=N_STOPS), X, y)
+    rule = "path-gcv" if name == "choosing by path GCV" else "loo"
+    return fitting(st.StoppedRegressorCV("accelerated-flow", stops=stops, rule=rule), X, y)
 
 
-def cases(shape: tuple[int, int]) -> Iterator[tuple[str, Work, Any]]:
-    """Yield the name of a case, its work and its X; data are made when they are needed."""
-    X, y = data(*shape)
-    for name, job in of_given_stops(X, y).items():
-        yield name, Work(job, partial(bare, X)), X
-    defaults: dict[str, tuple[Any, Callable[[], tuple[Any, Any]]]] = {
-        "default fit, eigenvalues i⁻²": (
-            st.StoppedRegressorCV(),
-            lambda: data(100_000, 2048, 2.0, "float32"),
-        ),
-        "default fit": (st.StoppedRegressorCV(), lambda: data(4096, 4096, 0.0, "float32")),
-        "default fit, tall": (
-            st.StoppedRegressorCV(),
-            lambda: data(1_000_000, 256, 0.0, "float32"),
-        ),
-        "default fit, large": (
-            st.StoppedRegressorCV(),
-            lambda: data(1_000_000, 4096, 0.0, "float32"),
-        ),
-        f"default classifier, {N_CLASSES} classes": (
-            st.StoppedClassifierCV(),
-            lambda: classes(1_000_000, 1024),
-        ),
-    }
-    for name, (model, make) in defaults.items():
-        X, y = make()
-        fit = partial(model.fit, X, y)
-        yield name, Work(fit, partial(bare, X)), X
+def fitting(model: Any, X: Any, y: Any) -> Callable[[], Any]:
+    """Return the work of a fit."""
+    return partial(model.fit, X, y)
 
 
-def measured(name: str, work: Work, X: Any) -> dict[str, Any]:
-    """Time one case, and record the peak memory of the device."""
+def cross_entropy(
+    rows: int, columns: int, classes_: int, folds: int, steps: int, device: str = "cuda"
+) -> Work:
+    """Compare stopped logistic regression with the bare products of its steps.
+
+    The step is so small that the error still falls after the last one.
+    """
     import torch  # noqa: PLC0415
 
-    torch.cuda.reset_peak_memory_stats()
-    work.ours()
-    held = torch.cuda.max_memory_allocated() / X.nbytes
-    settings = Settings(threads=0, clock=waited_for)
-    times, _ = interleaved({"ours": work.ours, "theirs": work.peer}, ROUNDS, settings)
-    ratio = min(times["ours"]) / min(times["theirs"])
-    measures = [
-        measure("times as long", ratio, GOALS.get(name), "at most"),
-        measure("times X at the peak, X included", held),
+    X, y = classes(rows, columns, classes_, decay=0.5, device=device)
+    coef = torch.full((columns, (folds + 1) * classes_), 1e-3, device=device)
+    method = st.Nesterov(step=1e-3)
+    model = st.StoppedLogisticRegressionCV(method, cv=folds, max_iter=steps)
+
+    def products() -> None:
+        # one more pass over the rows than steps says how good the last step is
+        for _ in range(model.n_iter_ + 1):
+            X.T @ (X @ coef)
+
+    fit = partial(model.fit, X, y)
+    return Work(fit, products, measures=lambda *_: (measure("steps", model.n_iter_),))
+
+
+def landmarks(n: int, m: int) -> Work:
+    """Compare a kernel with landmarks with the bare algebra, on 20 columns."""
+    import torch  # noqa: PLC0415
+
+    X, y = (torch.from_numpy(one).cuda() for one in smooth(n, 20))
+    block = torch.randn(16_384, m, dtype=torch.float64, device="cuda")
+    model = st.StoppedKernelRegressorCV(kernel="rbf", gamma=0.05, n_landmarks=m)
+    peer = partial(bare, torch, block, -(-n // len(block)))
+    return Work(
+        lambda: model.fit(X, y),
+        peer,
+        measures=lambda mine, _: (measure("left-out error", float(mine.choice_.error)),),
+    )
+
+
+def cases() -> Iterator[Case]:
+    """Yield all cases."""
+    shape = (200_000, 4096)
+    goals = {
+        "choosing by leave-one-out": 2.0,
+        "choosing, grid refined": None,
+        "path": 1.3,
+        "choosing by path GCV": None,
+    }
+    listed: list[tuple[str, Any, Any, tuple[int, int], float | None]] = [
+        (name, partial(of_given_stops, name), partial(data, precision="float64"), shape, goal)
+        for name, goal in goals.items()
     ]
-    found = {"group": GROUP, "name": f"{name}, {label(*X.shape)}", "peer": PEER, "why": WHY}
-    return found | {"share": 1.0, "measures": measures} | times
+    fit = partial(fitting, st.StoppedRegressorCV())
+    listed += [
+        ("default fit, eigenvalues i⁻²", fit, partial(data, decay=2.0), (100_000, 2048), 1.3),
+        ("default fit", fit, data, (4096, 4096), 1.1),
+        ("default fit, tall", fit, data, (1_000_000, 256), 3.0),
+        ("default fit, large", fit, data, (1_000_000, 4096), 1.25),
+    ]
+    fit = partial(fitting, st.StoppedClassifierCV())
+    make = partial(classes, q=100)
+    listed += [("default classifier, 100 classes", fit, make, (1_000_000, 1024), 2.5)]
+    for name, job, make, size, goal in listed:
+        work = partial(least_squares, job, partial(make, *size))
+        peer = "bare X.T @ X, eigh and X @ V"
+        yield Case("gpu", f"{name}, {label(*size)}", peer, work, WHY, goal, "at most", 4)
+    work = partial(cross_entropy, *RUNS.values())
+    yield Case("logistic", "five folds", "bare products", work, WHY, 1.3, "at most", 4)
+    work = partial(landmarks, 1_000_000, 4096)
+    yield Case("kernels", "landmarks", "bare algebra", work, WHY, None, "at most", 4)
 
 
-def environment() -> dict[str, Any]:
-    """Return the device and the versions."""
+def device() -> str:
+    """Return the name of the GPU."""
     import torch  # noqa: PLC0415
 
-    return {
-        "processor": torch.cuda.get_device_name(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "versions": versions(),
-    }
+    return str(torch.cuda.get_device_name())
 
 
-def main() -> None:
-    """Print every ratio, and write them."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu")
-    parser.add_argument("--shape", type=int, nargs=2, default=SHAPE, metavar=("N", "P"))
-    parser.add_argument("--out", default="gpu.json", help="name of the file in benchmarks/results")
-    given = parser.parse_args()
-    run = {"mode": "full", "date": dt.date.today().isoformat(), "environment": environment()}
-    outcomes = []
-    for name, work, X in cases(given.shape):
-        outcomes.append(measured(name, work, X))
-        one = outcomes[-1]
-        times = f"{seconds(min(one['ours']))} against {seconds(min(one['theirs']))}"
-        print(f"{one['name']}: {', '.join(map(in_words, one['measures']))} ({times})", flush=True)
-        save(run | {"outcomes": outcomes}, given.out)
+def of_group(name: str) -> list[dict[str, Any]]:
+    """Return the stored results of a group."""
+    return [one for one in load("gpu.json")["outcomes"] if one["group"] == name]
+
+
+def parts() -> dict[str, str]:
+    """Return what the page of the speed shows."""
+    return {"machine-gpu": machine_line(load("gpu.json")), "gpu": results(of_group("gpu"))}
+
+
+def sentence() -> str:
+    """Return the sentence about cross-entropy."""
+    (one,) = of_group("logistic")
+    ours, theirs = best(one)
+    return (
+        f"On one {load('gpu.json')['environment']['processor']}, {RUNS['rows']} × "
+        f"{RUNS['columns']} in single precision, {RUNS['classes']} classes, {RUNS['folds']} folds "
+        f"and {RUNS['steps']} steps take {ours:.1f} s, {ours / theirs:.2f} times the bare products."
+    )
 
 
 if __name__ == "__main__":
-    main()
+    pages = {PAGE: parts, "logistic.md": lambda: {"gpu": sentence()}}
+    command(__doc__, "gpu.json", cases, pages, clock=waited_for, device=device)

@@ -20,8 +20,9 @@ from scipy import fft, sparse
 from scipy.sparse.linalg import LinearOperator
 
 import stoptime as st
-from benchmarks.harness import load, save
+from benchmarks.harness import command, load, table
 
+PAGE = "stopping.md"
 ELLIPSES = [(0.3, 0.2, 0.25, 0.4, -0.6), (-0.35, 0.1, 0.2, 0.35, 0.8), (0, -0.5, 0.4, 0.1, 0.5)]
 NOISE = 0.02  # standard deviation, relative to the root mean square of the data
 BLUR = 2.0  # standard deviation of the blur, in pixels
@@ -104,32 +105,25 @@ def compare(name: str, size: int, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def table() -> str:
-    """Return the stored ratios as the table of docs/stopping.md."""
-    ratios: dict[tuple[str, ...], list[float]] = {}
-    for one in load("inverse.json"):
-        key = one["problem"], one["method"], one["rule"]
-        ratios.setdefault(key, []).append(one["ratio"])
-    lines = ["| problem | method | rule | median error over best | largest |", "|---" * 5 + "|"]
-    for key, found in ratios.items():
-        lines.append(f"| {' | '.join(key)} | {np.median(found):.3f} | {max(found):.3f} |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Run both problems, store the ratios, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.inverse")
-    parser.add_argument("--size", type=int, default=256)
-    parser.add_argument("--noises", type=int, default=20)
-    parser.add_argument("--processes", type=int, default=1, help="noises drawn at a time")
-    given = parser.parse_args()
+def measured(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run both problems."""
     jobs = product(("deblurring", "tomography"), range(given.noises))
     found = Parallel(n_jobs=given.processes)(
         delayed(compare)(name, given.size, seed) for name, seed in jobs
     )
-    save([one for some in found for one in some], "inverse.json")
-    print(table())
+    return [one for some in found for one in some]
+
+
+def parts() -> dict[str, str]:
+    """Return the table of the stored ratios."""
+    ratios: dict[tuple[str, ...], list[float]] = {}
+    for one in load("inverse.json"):
+        key = one["problem"], one["method"], one["rule"]
+        ratios.setdefault(key, []).append(one["ratio"])
+    head = ("problem", "method", "rule", "median error over best", "largest")
+    rows = [[*key, f"{np.median(all_):.3f}", f"{max(all_):.3f}"] for key, all_ in ratios.items()]
+    return {"images": table(head, rows)}
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, "inverse.json", measured, {PAGE: parts}, size=256, noises=20, processes=1)

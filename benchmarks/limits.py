@@ -6,8 +6,8 @@
 For each covariance and each p/n Gaussian designs are drawn and factorised. Their exact bias and
 variance, averaged over the prior of the coefficients, serve all methods, stops, signals and both
 targets. The limits know the eigenvalues of the covariance alone. The largest differences, relative
-to the risk, are written to benchmarks/results/limits.json, which later runs complete, and the worst
-are printed.
+to the risk, are written to benchmarks/results/limits.json, which later runs complete, and to the
+table of docs/beyond.md.
 
 A method agrees with its limit where the difference is at most one percent or three standard errors
 of the mean over the designs. With ``--halve`` as many designs of half the size are drawn too: an
@@ -21,22 +21,23 @@ import argparse
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eig_banded, eigh
 
 import stoptime as st
-from benchmarks.harness import load, save
-from stoptime.support.progress import progress
+from benchmarks.harness import command, load, table
 from stoptime.theory.search import stop_with_gain
 
+PAGE = "beyond.md"
+FILE = "limits.json"
 RATIOS = (0.2, 0.5, 1.0, 2.0, 5.0)
 GAINS = (0.5, 4.0, 32.0)  # φ(0) at the stops, in units of one over the mean eigenvalue
 NOISE = 1.0
 SINGLE = 200  # leading eigenvalues that are atoms of their own in the limit
 BIN_GROWTH = 1.02  # of the numbers of the others, which share an atom
 DAMPING = 0.3  # of the heavy ball, in units of the root of the mean eigenvalue
-GOAL = 0.01  # for relative differences, or three standard errors
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -172,7 +173,7 @@ def simulate(tau: np.ndarray, n: int, draws: int, cases: list[tuple]) -> tuple:
 
 def compare(
     covariance: str, ratio: float, n: int, draws: int, prefix: str = "", *, halve: bool = False
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     """Return the largest differences of each method, over stops, signals and targets."""
     p = round(ratio * n)
     tau = COVARIANCES[covariance](p)
@@ -182,7 +183,7 @@ def compare(
     cases = list(product(tuned, SIGNALS, ("estimation", "prediction")))
     means, errors = simulate(tau, n, draws, cases)
     half = simulate(np.sort(tau)[::2], n // 2, draws, cases) if halve else (means, errors)
-    rows = {}
+    rows: dict[str, Any] = {}
     for (method, signal, target), (bias, variance), error, (before, its_error) in zip(
         cases, means, errors, zip(*half, strict=True), strict=True
     ):
@@ -198,81 +199,59 @@ def compare(
             "standard_error": error / total,
             "quadrature": limit.quadrature_error / total,
         }
+        found["beyond"] = missed(found["total"], found["standard_error"])
         if halve:
             found["extrapolated"] = limit.total / (2 * total - before.sum(axis=0)) - 1
             found["extrapolated_error"] = np.hypot(2 * error, its_error) / total
+            both = found["extrapolated"], found["extrapolated_error"]
+            found["extrapolated_beyond"] = missed(*both)
         row = rows.setdefault(str(method), {"covariance": covariance, "ratio": ratio, "n": n})
         row |= {"draws": draws, "method": str(method)}
         for part, values in found.items():
             row[part] = max(row.get(part, 0.0), float(np.max(np.abs(values))))
-        checked = {"beyond": ("total", "standard_error")}
-        if halve:
-            checked["extrapolated_beyond"] = ("extrapolated", "extrapolated_error")
-        for name, (part, deviation) in checked.items():
-            values = np.abs(found[part])
-            missed = np.where(values > np.maximum(GOAL, 3 * found[deviation]), values, 0.0)
-            row[name] = max(row.get(name, 0.0), float(missed.max()))
     return list(rows.values())
 
 
-def main() -> None:
-    """Compare the cases that are asked for, complete the file, and print the worst of all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--covariance", choices=COVARIANCES, nargs="+", default=list(COVARIANCES))
-    parser.add_argument("--ratio", type=float, choices=RATIOS, nargs="+", default=list(RATIOS))
-    parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--draws", type=int, default=1)
-    parser.add_argument("--method", default="", help="how the names of the methods begin")
-    parser.add_argument("--halve", action="store_true", help="draw designs of half the size too")
-    asked = parser.parse_args()
-    rows = load("limits.json")
-    cases = list(product(asked.covariance, asked.ratio))
-    for covariance, ratio in progress(cases, "Limits", verbose=True):
-        found = compare(covariance, ratio, asked.rows, asked.draws, asked.method, halve=asked.halve)
-        former = [(one["covariance"], one["ratio"], one["method"]) for one in found]
-        rows = [
-            one for one in rows if (one["covariance"], one["ratio"], one["method"]) not in former
-        ]
-        rows += found
-        # written after every case, so that an interruption loses one case at most
-        save(rows, "limits.json")
-        print(f"{covariance}, p/n = {ratio:g}: {worst(found)}", flush=True)
-    print(f"all {len(rows)}: {worst(rows)}")
-    if {(row["covariance"], row["ratio"]) for row in rows} == set(product(COVARIANCES, RATIOS)):
-        print(table(rows))
+def missed(difference: np.ndarray, standard_error: np.ndarray) -> np.ndarray:
+    """Return differences above one percent and three standard errors, and zero for the others."""
+    return np.where(np.abs(difference) > np.maximum(0.01, 3 * standard_error), difference, 0.0)
 
 
-def worst(rows: list[dict]) -> str:
-    """Return the largest relative difference of each part, and the method that has it."""
-    texts = []
-    for part in ("bias", "variance", "total", "beyond", "quadrature"):
-        one = max(rows, key=lambda row: row[part])
-        where = f"{one['method']}, {one['covariance']}, {one['ratio']:g}"
-        texts.append(f"{part} {one[part]:.2e} ({where})")
-    return "; ".join(texts)
+def measured(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Compare the cases that are asked for, and return them with the others of the file."""
+    names = [given.covariance] if given.covariance else list(COVARIANCES)
+    ratios = [given.ratio] if given.ratio else RATIOS
+    rows = {(one["covariance"], one["ratio"], one["method"]): one for one in load(FILE)}
+    for covariance, ratio in product(names, ratios):
+        found = compare(covariance, ratio, given.rows, given.draws, given.method, halve=given.halve)
+        rows |= {(covariance, ratio, one["method"]): one for one in found}
+        worst = max(found, key=lambda one: one["total"])
+        print(f"{covariance}, p/n = {ratio:g}: {worst['total']:.2e}, {worst['method']}", flush=True)
+    return list(rows.values())
 
 
-def table(rows: list[dict]) -> str:
+def parts() -> dict[str, str]:
     """Return the largest differences of the risk in percent, in brackets those of heavy balls."""
-    lines = ["| p/n | " + " | ".join(f"{ratio:g}" for ratio in RATIOS) + " |"]
-    lines.append("|---" * (1 + len(RATIOS)) + "|")
+    rows = load(FILE)
+    lines = []
     for covariance in COVARIANCES:
         cells = []
         for ratio in RATIOS:
-            found = [
-                [row["total"] for row in rows if row["covariance"] == covariance
-                 and row["ratio"] == ratio and row["method"].startswith("HeavyBall") == heavy]
-                for heavy in (False, True)
-            ]  # fmt: skip
-            cells.append("{:.2f} ({:.2f})".format(*(100 * max(part) for part in found)))
-        lines.append(f"| {covariance} | " + " | ".join(cells) + " |")
+            here = [one for one in rows if (one["covariance"], one["ratio"]) == (covariance, ratio)]
+            heavy = max(one["total"] for one in here if one["method"].startswith("HeavyBall"))
+            others = max(one["total"] for one in here if not one["method"].startswith("HeavyBall"))
+            cells.append(f"{100 * others:.2f} ({100 * heavy:.2f})")
+        lines.append([covariance, *cells])
     cells = []
     for ratio in RATIOS:
-        found = [row for row in rows if row["ratio"] == ratio and "extrapolated" in row]
-        cells.append(f"({100 * max(row['extrapolated'] for row in found):.2f})" if found else "")
-    lines.append("| spiked, extrapolated | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        both = [
+            one["extrapolated"] for one in rows if one["ratio"] == ratio and "extrapolated" in one
+        ]
+        cells.append(f"({100 * max(both):.2f})" if both else "")
+    head = ["p/n", *(f"{ratio:g}" for ratio in RATIOS)]
+    return {"limits": table(head, [*lines, ["spiked, extrapolated", *cells]])}
 
 
 if __name__ == "__main__":
-    main()
+    options = {"covariance": "", "ratio": 0.0, "rows": 2000, "draws": 1, "method": ""}
+    command(__doc__, FILE, measured, {PAGE: parts}, **options, halve=False)

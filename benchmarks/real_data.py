@@ -6,12 +6,8 @@ A full run writes benchmarks/results/real_data.json and docs/benchmarks.md.
 
 from __future__ import annotations
 
-import argparse
-import datetime as dt
 import re
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,136 +17,73 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from sklearn import datasets
 from sklearn.base import clone
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_diabetes,
-    load_digits,
-    load_iris,
-    load_linnerud,
-    load_wine,
-)
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
 
 import stoptime as st
-from benchmarks import page
-from benchmarks.harness import (
-    Settings,
-    available_cores,
-    environment,
-    interleaved,
-    label,
-    pinned,
-    save,
-    seconds,
-    short,
-)  # fmt: skip
-from benchmarks.page import PAGES, machine_line
-from benchmarks.page import cells as row
+from benchmarks import harness
+from benchmarks.comparison import Case, Measures, Work, best, command, measure
 
+PAGE = "benchmarks.md"
+FILE = "real_data.json"
 PEER = "RidgeCV"
-OURS = "default"
-ALPHAS = np.geomspace(1e-8, 1e4, 100)
-ROUNDS = 15  # of quick fits; slow ones are repeated less often
-ABOUT = """\
-`StoppedRegressorCV().fit(X, y)`, without stops, is compared with
-`RidgeCV(alphas=np.geomspace(1e-8, 1e4, 100)).fit(X, y)`. Both choose by the left-out error of every
-row. They are fitted in turn in one process, and the best of up to 15 rounds of each counts; slow
-fits have fewer rounds, and fits over a minute one.
-
-- Bundled data: the data sets of scikit-learn that need no download, with columns as they are,
-  standardised, with all products of up to two or three columns, and as splines. Expanded columns
-  are standardised, and expansions of over 6000 columns are left out. In data sets for
-  classification, the number of the class is the response.
-- Spectra: Gaussian rows whose covariance has the eigenvalues i⁻ᵃ. The larger a is, the worse the
-  conditioning.
-- Square Gaussian matrices, and 1000 × 200 columns of which half are copies of the others, equal or
-  with a relative distance of 10⁻⁶.
-- Many targets, which share a stop or a penalty, with a = 2.
-
-The answers are compared by the left-out error at the chosen stop divided by that of RidgeCV at its
-penalty, and by R² on new rows: 1000 generated ones, or a quarter of a data set, held out of another
-fit. `python -m benchmarks.real_data` measures all cells again, and `--quick` prints a part.
-"""
-ALT = "Speed relative to RidgeCV: blue cells are faster, orange and red cells are slower."
 TABLES = {
     "data": "Bundled data",
     "shapes": "Rows × columns, eigenvalues i⁻ᵃ",
     "other": "Square matrices and copied columns",
     "targets": "Many targets",
 }
-DATA = {
-    "diabetes": load_diabetes,
-    "wine": load_wine,
-    "breast cancer": load_breast_cancer,
-    "digits": load_digits,
-    "iris": load_iris,
-    "linnerud": load_linnerud,
+COLUMNS: dict[str, tuple[Any, ...]] = {
+    "raw": (),
+    "standardised": (StandardScaler(),),
+    "quadratic": (StandardScaler(), PolynomialFeatures(2, include_bias=False), StandardScaler()),
+    "cubic": (StandardScaler(), PolynomialFeatures(3, include_bias=False), StandardScaler()),
+    "splines": (StandardScaler(), SplineTransformer(), StandardScaler()),
 }
-COLUMNS: dict[str, Callable[[], tuple]] = {
-    "raw": tuple,
-    "standardised": lambda: (StandardScaler(),),
-    "quadratic": lambda: expansion(PolynomialFeatures(2, include_bias=False)),
-    "cubic": lambda: expansion(PolynomialFeatures(3, include_bias=False)),
-    "splines": lambda: expansion(SplineTransformer()),
-}
-TOO_WIDE = {("digits", "cubic")}  # 47 904 columns; expansions of over 6000 are left out
-SPREAD_SHAPE = (2000, 200)
-DECAYS = (0, 1, 2, 3, 4, 5, 6)
-SHAPES = [
-    (100, 10), (500, 50), (2000, 20), (5000, 100), (20000, 500), (200000, 10),
+SHAPES = (
+    (2000, 200), (100, 10), (500, 50), (2000, 20), (5000, 100), (20000, 500), (200000, 10),
     (500, 2000), (500, 5000), (800, 6000),
-]  # fmt: skip
-SHAPE_DECAYS = (0, 2, 4)
-SQUARES = (200, 500, 1000)
-COPIES_SHAPE = (1000, 200)
-COPIES = {"equal copies": 0.0, "near copies": 1e-6}  # relative distance of a column and its copy
-TARGET_SHAPES = [(2000, 20), (2000, 200)]
-TARGETS = (1, 10, 100, 1000)
-TARGETS_DECAY = 2
-NOISE = 0.5  # standard deviation of the noise, in units of that of the signal
+)  # fmt: skip
 NEW_ROWS = 1000  # generated rows that are only predicted
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows to fit. ``new`` holds further rows, or None if some of these have to be held out."""
-
-    X: np.ndarray
-    y: np.ndarray
-    new: tuple[np.ndarray, np.ndarray] | None = None
-
-    def score(self, model: Any) -> float:
-        """Return R² on new rows, or on a quarter of these that is held out of another fit."""
-        if self.new is not None:
-            return float(model.score(*self.new))
-        X, X_new, y, y_new = train_test_split(self.X, self.y, test_size=0.25, random_state=0)
-        return float(clone(model).fit(X, y).score(X_new, y_new))
+Rows = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]
 
 
-@dataclass(frozen=True)
-class Place:
-    """The place of a cell: one of the tables, with its row and column; and its data."""
+def work(make: Callable[[], Rows]) -> Work:
+    """Compare the fit with RidgeCV; a quarter is held out of another fit if no rows are new."""
+    X, y, new = make()
+    ours = st.StoppedRegressorCV()
+    peer = RidgeCV(np.geomspace(1e-8, 1e4, 100))
 
-    table: str
-    row: str
-    column: str
-    make: Callable[[], Rows]
+    def score(model: Any) -> float:
+        if new is not None:
+            return float(model.score(*new))
+        kept, held, y_kept, y_held = train_test_split(X, y, test_size=0.25, random_state=0)
+        return float(clone(model).fit(kept, y_kept).score(held, y_held))
 
+    def measures(*_: object) -> Measures:
+        error = float(np.mean(ours.choice_.error) / -peer.best_score_)
+        sizes = zip(("rows", "columns", "targets"), [*X.shape, *y.shape[1:]], strict=False)
+        return (
+            measure("left-out error / RidgeCV", error),
+            measure("R²", score(ours)),
+            measure("R² of RidgeCV", score(peer)),
+            *(measure(name, size) for name, size in sizes),
+        )
 
-def expansion(step: object) -> tuple:
-    """Return the steps of an expansion of standardised columns."""
-    return (StandardScaler(), step, StandardScaler())
+    return Work(partial(ours.fit, X, y), partial(peer.fit, X, y), measures=measures)
 
 
 def bundled(name: str, columns: str) -> Rows:
     """Return a data set of scikit-learn with its columns as they are, or expanded."""
-    X, y = DATA[name](return_X_y=True)
-    X = make_pipeline(*COLUMNS[columns](), "passthrough").fit_transform(X)
-    return Rows(np.ascontiguousarray(X, dtype=float), np.asarray(y, dtype=float))
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    X = make_pipeline(*COLUMNS[columns], "passthrough").fit_transform(X)
+    return np.ascontiguousarray(X, dtype=float), np.asarray(y, dtype=float), None
 
 
 def generated(n: int, p: int, decay: float = 0, targets: int | None = None) -> Rows:
@@ -162,95 +95,55 @@ def generated(n: int, p: int, decay: float = 0, targets: int | None = None) -> R
 
 
 def copied(distance: float) -> Rows:
-    """Return columns of which every second one is a copy, up to a relative distance."""
+    """Return 1000 x 200 columns of which half are copies, up to a relative distance."""
     rng = np.random.default_rng(0)
-    n, p = COPIES_SHAPE
-    X = rng.standard_normal((n + NEW_ROWS, p // 2)) + 1
+    X = rng.standard_normal((1000 + NEW_ROWS, 100)) + 1
     copy = X + distance * rng.standard_normal(X.shape) if distance else X
     return with_response(np.hstack([X, copy]), rng)
 
 
 def with_response(X: np.ndarray, rng: np.random.Generator, targets: int | None = None) -> Rows:
-    """Return rows with a linear signal and noise; the last rows are new."""
+    """Return rows with a linear signal and half as much noise; the last rows are new."""
     p = X.shape[1]
     signal = X @ rng.standard_normal(p if targets is None else (p, targets))
-    y = signal + NOISE * signal.std(axis=0) * rng.standard_normal(signal.shape)
-    return Rows(X[:-NEW_ROWS].copy(), y[:-NEW_ROWS], (X[-NEW_ROWS:].copy(), y[-NEW_ROWS:]))
+    y = signal + 0.5 * signal.std(axis=0) * rng.standard_normal(signal.shape)
+    return X[:-NEW_ROWS].copy(), y[:-NEW_ROWS], (X[-NEW_ROWS:].copy(), y[-NEW_ROWS:])
 
 
-def places() -> list[Place]:
-    """Return all cells."""
-    listed = [
-        Place("data", name, columns, partial(bundled, name, columns))
-        for name in DATA
-        for columns in COLUMNS
-        if (name, columns) not in TOO_WIDE
-    ]
-    spectra = {SPREAD_SHAPE: DECAYS} | dict.fromkeys(SHAPES, SHAPE_DECAYS)
-    listed += [
-        Place("shapes", label(*shape), f"a = {decay}", partial(generated, *shape, decay))
-        for shape, decays in spectra.items()
-        for decay in decays
-    ]
-    listed += [Place("other", "Gaussian", label(n, n), partial(generated, n, n)) for n in SQUARES]
-    listed += [
-        Place("other", "Gaussian", name, partial(copied, distance))
-        for name, distance in COPIES.items()
-    ]
-    listed += [
-        Place(
-            "targets",
-            label(*shape),
-            str(count),
-            partial(generated, *shape, TARGETS_DECAY, count if count > 1 else None),
-        )
-        for shape in TARGET_SHAPES
-        for count in TARGETS
-    ]
-    return listed
+def cases() -> Iterator[Case]:
+    """Yield all cases; the end of a name is a column of the figure."""
+    for name in ("diabetes", "wine", "breast_cancer", "digits", "iris", "linnerud"):
+        for columns in COLUMNS:
+            if (name, columns) != ("digits", "cubic"):  # 47 904 columns
+                shown = name.replace("_", " ")
+                yield case("data", f"{shown}, {columns}", partial(bundled, name, columns))
+    for shape in SHAPES:
+        for decay in range(7) if shape == SHAPES[0] else (0, 2, 4):
+            make = partial(generated, *shape, decay)
+            yield case("shapes", f"{harness.label(*shape)}, a = {decay}", make)
+    for n in (200, 500, 1000):
+        yield case("other", f"Gaussian, {harness.label(n, n)}", partial(generated, n, n))
+    for name, distance in (("equal copies", 0.0), ("near copies", 1e-6)):
+        yield case("other", f"Gaussian, {name}", partial(copied, distance))
+    for shape in ((2000, 20), (2000, 200)):
+        yield case("targets", f"{harness.label(*shape)}, 1 target", partial(generated, *shape, 2))
+        for count in (10, 100, 1000):
+            make = partial(generated, *shape, 2, count)
+            yield case("targets", f"{harness.label(*shape)}, {count} targets", make)
 
 
-def measured(place: Place, settings: Settings) -> dict[str, Any]:
-    """Time one cell, and return it with left-out errors and R²; an error is part of the result."""
-    rows = place.make()
-    shape = [*rows.X.shape, *rows.y.shape[1:]]
-    cell = {"table": place.table, "row": place.row, "column": place.column, "shape": shape}
-    models = {OURS: st.StoppedRegressorCV(), PEER: RidgeCV(ALPHAS)}
-    fits = {name: partial(model.fit, rows.X, rows.y) for name, model in models.items()}
-    # a best stop at the end of the grid, or lost digits, are part of what is measured
-    with pinned(settings.threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            times, _ = interleaved(fits, ROUNDS, settings)
-            errors = {
-                OURS: float(np.mean(models[OURS].choice_.error)),
-                PEER: float(-models[PEER].best_score_),
-            }
-            scores = {name: rows.score(model) for name, model in models.items()}
-        except Exception as error:  # the other cells are still measured
-            return cell | {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}
-    return cell | {"seconds": times, "errors": errors, "scores": scores, "failed": ""}
+def case(group: str, name: str, make: Callable[[], Rows]) -> Case:
+    """Return the comparison on some rows."""
+    quick = "diabetes" in name or name.endswith("a = 2")
+    return Case(group, name, PEER, partial(work, make), "", None, rounds=15, quick=quick)
 
 
-def times_as_fast(cell: dict[str, Any]) -> float:
-    """Return the best time of RidgeCV divided by ours; NaN if not measured."""
-    if cell["failed"]:
-        return float("nan")
-    return min(cell["seconds"][PEER]) / min(cell["seconds"][OURS])
+def speed(outcome: dict[str, Any]) -> float:
+    """Return how many times as fast as RidgeCV the fit is; NaN if it failed."""
+    return best(outcome)[1] / best(outcome)[0] if outcome["ours"] else float("nan")
 
 
-def times_the_error(cell: dict[str, Any]) -> float:
-    """Return our left-out error divided by that of RidgeCV."""
-    return float("nan") if cell["failed"] else cell["errors"][OURS] / cell["errors"][PEER]
-
-
-def described(cell: dict[str, Any]) -> str:
-    """Return the name of a cell in tables and on the terminal."""
-    end = "" if cell["table"] != "targets" else " target" if cell["column"] == "1" else " targets"
-    return f"{cell['row']}, {cell['column']}{end}"
-
-
-def heat_map(cells: Sequence[dict[str, Any]], shade: str) -> Figure:
+def heat_map(outcomes: Sequence[dict[str, Any]], shade: str) -> Figure:
     """Draw the speed relative to RidgeCV in every cell: blues above 1, oranges below."""
     figure = Figure(figsize=(12, 6.5), layout="constrained")
     # the shapes take the whole height on the right, and the other tables share the left side
@@ -262,28 +155,27 @@ def heat_map(cells: Sequence[dict[str, Any]], shade: str) -> Figure:
     slower = colormaps["Oranges"](np.linspace(0.95, 0.35, 128))
     faster = colormaps["Blues"](np.linspace(0.15, 0.9, 128))
     scale = ScalarMappable(LogNorm(0.01, 100, clip=True), ListedColormap([*slower, *faster]))
-    for table, ax in axes.items():
-        panel(ax, [cell for cell in cells if cell["table"] == table], scale)
-        ax.set_title(TABLES[table], fontsize=10)
+    for name, ax in axes.items():
+        panel(ax, [one for one in outcomes if one["group"] == name], scale)
+        ax.set_title(TABLES[name], fontsize=10)
     axes["targets"].set_xlabel("targets")
     bar = figure.colorbar(scale, ax=list(axes.values()), aspect=50, extend="both")
     marks = [0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100]
     bar.set_ticks(marks, labels=[f"{mark:g}" for mark in marks])
     bar.ax.minorticks_off()
     bar.set_label(f"times as fast as {PEER} (logarithmic); framed below 1")
-    bar.outline.set_edgecolor(PAGES[shade])
+    bar.outline.set_edgecolor(harness.INKS[shade])
     return figure
 
 
-def panel(ax: Any, cells: Sequence[dict[str, Any]], scale: ScalarMappable) -> None:
+def panel(ax: Any, outcomes: Sequence[dict[str, Any]], scale: ScalarMappable) -> None:
     """Draw one table of cells, each with its number."""
-    rows = list(dict.fromkeys(cell["row"] for cell in cells))
-    columns = list(dict.fromkeys(cell["column"] for cell in cells))
+    cells = {tuple(one["name"].split(", ")): speed(one) for one in outcomes}
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
     if all(column.startswith("a = ") for column in columns):
         columns.sort()  # not every shape has every decay
-    for cell in cells:
-        x, y = columns.index(cell["column"]), rows.index(cell["row"])
-        value = times_as_fast(cell)
+    for (row, column), value in cells.items():
+        x, y = columns.index(column), rows.index(row)
         fill = scale.to_rgba(value)
         frame = {"edgecolor": "#7f1d1d", "linewidth": 1.6} if value < 1 else {"linewidth": 0}
         # a little smaller than a cell, so that frames do not touch
@@ -291,7 +183,10 @@ def panel(ax: Any, cells: Sequence[dict[str, Any]], scale: ScalarMappable) -> No
         dark = np.dot(fill[:3], [0.299, 0.587, 0.114]) < 0.5
         colour = "white" if dark else "black"
         ax.text(x, y, two_digits(value), ha="center", va="center", fontsize=9, color=colour)
-    ax.set_xticks(range(len(columns)), [re.sub("(?<=×) | (?=copies)", "\n", c) for c in columns])
+    ax.set_xticks(
+        range(len(columns)),
+        [re.sub("(?<=×) | (?=copies)", "\n", c.split(" target")[0]) for c in columns],
+    )
     ax.set_yticks(range(len(rows)), rows)
     ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
     ax.tick_params(length=0, labelsize=8.5)
@@ -306,66 +201,49 @@ def two_digits(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
-def in_short(run: dict[str, Any]) -> str:
+def in_short(outcomes: list[dict[str, Any]]) -> str:
     """Return what a reader wants to know, in three sentences."""
-    ordered = sorted((cell for cell in run["cells"] if not cell["failed"]), key=times_as_fast)
-    speeds = [times_as_fast(cell) for cell in ordered]
+    ordered = sorted((one for one in outcomes if one["measures"]), key=speed)
+    speeds = [speed(one) for one in ordered]
     fast = f"{np.mean(np.array(speeds) >= 1):.0%} of {len(speeds)} problems"
-    errors = max(map(times_the_error, ordered))
+    errors = max(one["measures"][1]["value"] for one in ordered)
     return (
         "The default fit compares three methods by exact leave-one-out at every stop, and "
         f"`{PEER}` compares 100 penalties of ridge: the default fit is at least as fast on {fast} "
         f"(blue in the figure), and {two_digits(float(np.median(speeds)))} times as fast in the "
-        f'median. It is fastest on "{described(ordered[-1])}" ({two_digits(speeds[-1])} times as '
-        f'fast) and slowest on "{described(ordered[0])}" ({two_digits(speeds[0])} times). Its '
+        f'median. It is fastest on "{ordered[-1]["name"]}" ({two_digits(speeds[-1])} times as '
+        f'fast) and slowest on "{ordered[0]["name"]}" ({two_digits(speeds[0])} times). Its '
         f"left-out error is at most {errors:.3f} times that of `{PEER}`."
     )
 
 
-def section(run: dict[str, Any]) -> list[str]:
-    """Return the section of the page: all cells, the slowest relative to RidgeCV first."""
-    titles = ["problem", "size", "stoptime", PEER, "times as fast"]
-    titles += ["left-out error / RidgeCV", "R²", "R² of RidgeCV"]
-    lines = ["## The default fit on real data", "", ABOUT, machine_line(run), ""]
-    lines += ["Cells that lose come first, in bold.", "", row(*titles), "|---" * 8 + "|"]
+def row(outcome: dict[str, Any]) -> list[str]:
+    """Return the cells of the table for one problem."""
+    if outcome.get("error"):
+        return [outcome["name"], "", f"**failed**: {outcome['error']}", *[""] * 5]
+    error, *scores, n, p = (one["value"] for one in outcome["measures"][1:6])
+    size = harness.label(n, p)
+    size += "".join(f" × {one['value']} targets" for one in outcome["measures"][6:])
+    times = map(harness.seconds, best(outcome))
+    ratio = harness.short(speed(outcome))
+    shown = ratio if speed(outcome) >= 1 else f"**{ratio}**, loses"
+    return [outcome["name"], size, *times, shown, f"{error:.4f}", *(f"{r2:.3f}" for r2 in scores)]
+
+
+def parts() -> dict[str, str]:
+    """Return what the page shows: all cases, the slowest relative to RidgeCV first."""
+    run = harness.load(FILE)
+    head = ["problem", "size", "stoptime", PEER, "times as fast"]
+    head += ["left-out error / RidgeCV", "R²", "R² of RidgeCV"]
     # failures come first of all, because NaN would be sorted to the end
-    for cell in sorted(run["cells"], key=lambda one: (not one["failed"], times_as_fast(one))):
-        n, p, *targets = cell["shape"]
-        size = label(n, p) + "".join(f" × {q} targets" for q in targets)
-        if cell["failed"]:
-            lines.append(row(described(cell), size, f"**failed**: {cell['failed']}", *[""] * 5))
-            continue
-        times = [seconds(min(cell["seconds"][name])) for name in (OURS, PEER)]
-        speed = times_as_fast(cell)
-        ratio = short(speed) if speed >= 1 else f"**{short(speed)}**, loses"
-        scores = [f"{cell['scores'][name]:.3f}" for name in (OURS, PEER)]
-        error = f"{times_the_error(cell):.4f}"
-        lines.append(row(described(cell), size, *times, ratio, error, *scores))
-    return [*lines, ""]
-
-
-def main(words: list[str] | None = None) -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_data")
-    parser.add_argument("--quick", action="store_true", help="every eighth cell, printed only")
-    parser.add_argument("--threads", type=int, default=available_cores(), help="BLAS threads")
-    given = parser.parse_args(words)
-    settings = Settings(given.threads, longest=0.5 if given.quick else 5.0)
-    run: dict[str, Any] = {"mode": "full", "date": dt.date.today().isoformat()}
-    run |= {"environment": environment(given.threads), "cells": []}
-    for place in places()[:: 8 if given.quick else 1]:
-        cell = measured(place, settings)
-        run["cells"].append(cell)
-        print(
-            f"{described(cell)}: {times_as_fast(cell):.3g} times as fast, "
-            f"{times_the_error(cell):.4f} times the error {cell['failed']}",
-            flush=True,
-        )
-    print(in_short(run))
-    if not given.quick:
-        save(run, "real_data.json")
-        page.write()
+    ordered = sorted(run["outcomes"], key=lambda one: (bool(one["measures"]), speed(one)))
+    return {
+        "in-short": in_short(run["outcomes"]),
+        "machine-real-data": harness.machine_line(run),
+        "real-data": harness.table(head, map(row, ordered)),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    figures = {"real-data": lambda page: heat_map(harness.load(FILE)["outcomes"], page)}
+    command(__doc__, FILE, cases, {PAGE: parts}, figures)

@@ -1,6 +1,7 @@
 """The benchmarks: how they measure, and that every published table is that of stored results."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,25 +9,32 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import laplacian_kernel
 
 import stoptime as st
-from benchmarks import cases, coverage, inverse, limits, page, real_data
-from benchmarks.harness import (
-    Case,
-    Settings,
-    Work,
-    interleaved,
-    load,
-    measure,
-    rounded,
-    run_case,
-    seconds,
-    verdict,
-)  # fmt: skip
-from benchmarks.study import inverse as problems_of_images
-from benchmarks.study import measure as study
-from benchmarks.study import models, report
-from benchmarks.study.problems import Problem, prepared, problems
+from benchmarks import __main__ as speed
+from benchmarks import (
+    cases,
+    comparison,
+    coverage,
+    datasets,
+    gpu,
+    harness,
+    inverse,
+    kernel_study,
+    kernel_tables,
+    kernel_times,
+    limits,
+    logistic,
+    logistic_problems,
+    logistic_risk,
+    problems,
+    real_data,
+)
+from benchmarks.comparison import Case, Work, measure, run_case, verdict
+from benchmarks.harness import filled, in_turns, load
 
-DOCS = page.ROOT / "docs"
+PAGES = (
+    speed, real_data, gpu, coverage, datasets, inverse, kernel_study, kernel_times, limits,
+    logistic, logistic_risk,
+)  # fmt: skip
 
 
 class Clock:
@@ -46,11 +54,19 @@ class Clock:
         return work
 
 
+@pytest.mark.parametrize("module", PAGES, ids=lambda one: one.__name__)
+def test_the_published_tables_are_those_of_the_stored_results(module):
+    page = (harness.DOCS / module.PAGE).read_text(encoding="utf-8")
+    assert filled(page, module.parts()) == page
+    with pytest.raises(ValueError, match="not enough values"):
+        filled(page, {"no such part": ""})
+
+
 @pytest.mark.parametrize(("takes", "rounds"), [(0.5, 5), (4.0, 3), (30.0, 2), (90.0, 1)])
 def test_competitors_take_turns_and_slow_ones_are_not_repeated(takes, rounds):
     clock = Clock()
-    settings = Settings(1, clock=clock)
-    times, answers = interleaved({"a": clock.worker(takes), "b": clock.worker(0.1)}, 5, settings)
+    both = {"a": clock.worker(takes), "b": clock.worker(0.1)}
+    times, answers = in_turns(both, 5, clock=clock)
     assert times["a"] == pytest.approx([takes] * rounds)
     assert len(times["b"]) == 5
     assert answers == {"a": takes, "b": 0.1}
@@ -69,59 +85,56 @@ def test_a_case_compares_the_best_rounds_with_its_goal(sense, goal, ratio, found
     clock = Clock()
     work = Work(clock.worker(1.0), clock.worker(2.0), share=0.5)
     case = Case("group", "name", "peer", lambda: work, "because", goal, sense)
-    outcome = run_case(case, Settings(1, clock=clock))
+    outcome = run_case(case, clock=clock)
     assert outcome["measures"][0]["value"] == pytest.approx(ratio)
     assert verdict(outcome) == found
-    assert ("because" in "".join(page.table([outcome]))) == (found in {"LOSES", "below its goal"})
+    assert ("because" in comparison.results([outcome])) == (found in {"LOSES", "below its goal"})
 
 
 def test_what_fails_or_is_missing_is_part_of_the_result():
     def fails():
         raise ValueError("no\nmore")
 
-    outcome = run_case(Case("g", "n", "p", fails, "why"), Settings(1))
+    outcome = run_case(Case("g", "n", "p", fails, "why"))
     assert (verdict(outcome), outcome["error"]) == ("FAILED", "ValueError: no")
-    needs = run_case(Case("g", "n", "p", fails, "why", needs=("no_such_module",)), Settings(1))
+    needs = run_case(Case("g", "n", "p", fails, "why", needs=("no_such_module",)))
     assert verdict(needs) == "not run"
-    assert "no_such_module" in page.row(needs)
+    assert "no_such_module" in comparison.results([needs])
     extra = Work(lambda: 3, measures=lambda ours, _: (measure("things", ours, 2, "at most"),))
-    assert verdict(run_case(Case("g", "n", "p", lambda: extra, "why"), Settings(1))) == "LOSES"
+    assert verdict(run_case(Case("g", "n", "p", lambda: extra, "why"))) == "LOSES"
 
 
 def test_every_case_has_a_reason_ready_and_a_name_of_its_own():
-    every = cases.all_cases(quick=False)
+    every = [case for group in cases.GROUPS.values() for case in group()]
+    every += [case for case in gpu.cases() if case.group == "gpu"]
     assert len({(one.group, one.name, one.peer) for one in every}) == len(every)
     assert all(one.why.endswith(".") for one in every)
-    assert seconds(0.0123) == "12.3 ms"
-    assert rounded({"a": (1.23456, 2)}) == {"a": [1.235, 2]}
-
-
-def test_the_published_pages_are_those_of_the_stored_results():
-    assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == page.text()
-    assert (DOCS / "datasets.md").read_text(encoding="utf-8") == report.text(load("datasets.json"))
-    rows = load("limits.json")
-    assert limits.table(rows) in (DOCS / "beyond.md").read_text(encoding="utf-8")
-    assert coverage.table() in (DOCS / "left_out.md").read_text(encoding="utf-8")
-    assert inverse.table() in (DOCS / "stopping.md").read_text(encoding="utf-8")
+    stored = {(one["group"], one["name"], one["peer"]) for one in load("cpu.json")["outcomes"]}
+    assert stored <= {(one.group, one.name, one.peer) for one in every}
+    assert harness.seconds(0.0123) == "12.3 ms"
+    assert harness.rounded({"a": (1.23456, 2)}) == {"a": [1.235, 2]}
 
 
 def test_figures_are_drawn_for_light_and_dark_pages(tmp_path):
-    assert page.ratios(load("cpu.json")["outcomes"], "dark").axes
-    assert len(real_data.heat_map(load("real_data.json")["cells"], "light").axes) == 5
-    page.draw(lambda shade: report.errors(load("datasets.json")["data"][:3], shade), tmp_path, "e")
+    assert comparison.ratios(load("cpu.json")["outcomes"], "dark").axes
+    assert len(real_data.heat_map(load("real_data.json")["outcomes"], "light").axes) == 5
+    found = load("datasets.json")["data"][:3]
+    harness.draw(lambda shade: datasets.errors(found, shade), "e", tmp_path)
     assert {one.name for one in tmp_path.iterdir()} == {"e-light.svg", "e-dark.svg"}
 
 
-def test_a_cell_of_real_data_holds_the_answers_of_both():
-    place = next(one for one in real_data.places() if one.row == "linnerud")
-    cell = real_data.measured(place, Settings(1, longest=0.01))
-    assert cell["failed"] == ""
-    assert real_data.times_as_fast(cell) > 0
-    assert 0.5 < real_data.times_the_error(cell) < 1.5
-    rows = real_data.generated(50, 8, decay=2)
-    assert rows.X.shape == (50, 8)
-    assert rows.score(LinearRegression().fit(rows.X, rows.y)) > 0.5
-    assert json.loads(json.dumps(cell)) == cell
+def test_a_case_of_real_data_holds_the_answers_of_both():
+    case = next(one for one in real_data.cases() if one.name == "linnerud, quadratic")
+    outcome = run_case(case, longest=0.01)
+    assert outcome["ours"]
+    assert real_data.row(outcome)[1] == "20 × 9 × 3 targets"
+    error, *scores = (one["value"] for one in outcome["measures"][1:4])
+    assert 0.5 < error < 1.5
+    assert json.loads(json.dumps(outcome)) == outcome
+    X, y, new = real_data.generated(50, 8, decay=2)
+    assert X.shape == (50, 8)
+    assert LinearRegression().fit(X, y).score(*new) > 0.5
+    assert np.isfinite(scores).all()
 
 
 def test_limits_are_compared_with_random_designs(monkeypatch):
@@ -151,16 +164,16 @@ def test_the_study_compares_every_model_on_the_same_rows():
         X = rng.standard_normal((40, 2))
         return X, X[:, 0] + 0.1 * rng.standard_normal(40)
 
-    problem = Problem("line", "kernel", load, kernel=laplacian_kernel, generated=True)
-    one = study.cross_validated(problem, quick=True)
-    assert set(one["models"]) == set(models.kernel())
+    problem = problems.Problem("line", "kernel", load, kernel=laplacian_kernel, generated=True)
+    one = datasets.cross_validated(problem, quick=True)
+    assert set(one["models"]) == set(datasets.models_of(32, 32, kernel=True))
     assert max(found["error"] for found in one["models"].values()) < 0.3
     assert one["models"]["RidgeCV"]["difference"] == 0
-    names = [one.name for one in problems()]
-    assert len(set(names)) == len(names) >= 20
-    quadratic = next(one for one in problems() if one.name == "diabetes, quadratic")
+    listed = list(problems.problems())
+    assert len({one.name for one in listed}) == len(listed) >= 20
+    quadratic = next(one for one in listed if one.name == "diabetes, quadratic")
     X, _ = quadratic.load(0)
-    train, test = prepared(quadratic, X[:100], X[100:])
+    train, test = problems.prepared(quadratic, X[:100], X[100:])
     np.testing.assert_allclose(train.mean(axis=0), 0, atol=1e-10)
     assert abs(test.mean(axis=0)).max() > 0.01
 
@@ -168,36 +181,99 @@ def test_the_study_compares_every_model_on_the_same_rows():
 def test_a_row_tested_twice_is_one_observation():
     losses = {"RidgeCV": np.zeros((2, 3)), "auto": np.array([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]])}
     times = {"RidgeCV": [1.0], "auto": [1.0, 5.0, 2.0]}
-    once = study.compared(losses, times, 2.0, generated=False)["auto"]
+    once = datasets.compared(losses, times, 2.0, generated=False)["auto"]
     means = np.array([2.0, 3.0, 7.0])
     assert once["difference"] == pytest.approx(means.mean() / 2)
     assert once["standard_error"] == pytest.approx(means.std(ddof=1) / np.sqrt(3) / 2)
 
 
 def test_the_excess_risk_is_that_of_new_rows():
-    X, y, coef, variances = study.aligned(1.0, 0)
+    X, y, coef, variances = datasets.aligned(1.0, 0)
     assert variances @ coef**2 == pytest.approx(1)
     model = LinearRegression().fit(X, y)
     new = np.random.default_rng(1).standard_normal((40_000, len(coef))) * np.sqrt(variances)
     simulated = np.mean((model.predict(new) - new @ coef) ** 2)
-    assert study.excess(model, coef, variances) == pytest.approx(simulated, rel=0.03)
+    assert datasets.excess(model, coef, variances) == pytest.approx(simulated, rel=0.03)
 
 
 def test_images_are_measured_along_rays():
-    lengths = problems_of_images.tomography().sum(axis=1)
+    lengths = problems.tomography().sum(axis=1)
     assert 0 < lengths.min() < lengths.max() <= np.sqrt(2) + 0.01
     found = inverse.compare("deblurring", 16, 0)
     assert {one["rule"] for one in found} == {"discrepancy", "ncp", "l-curve", "path-gcv"}
     assert all(one["ratio"] > 0.99 for one in found)
 
 
-def test_times_of_kernels_on_the_page_are_those_of_the_stored_run():
-    small, large, landmarks = load("kernel_times.json")["cases"]
-    text = (DOCS / "kernels.md").read_text(encoding="utf-8")
-    for n, case in ((1000, small), (3000, large)):
-        row = f"| {n} rows, default call | {case['seconds']:.2g} | "
-        assert row in text
-        assert f"{case['one eigendecomposition']:.2g}" in text.split(row)[1].splitlines()[0]
-    row = f"landmarks, given kernel, all stops and methods | {landmarks['seconds']:.0f} | "
-    assert row in text
-    assert text.split(row)[1].splitlines()[0].endswith(f": {landmarks['bare algebra']:.0f} |")
+@pytest.fixture
+def tables(rng, tmp_path):
+    """Write tables of numbers, text and gaps, with a number or with classes to predict."""
+    numbers = rng.standard_normal((60, 2))
+    codes = rng.integers(0, 3, (60, 1))
+    y = numbers[:, 0] + (codes[:, 0] == 1) + 0.1 * rng.standard_normal(60)
+    numbers[::7, 1] = np.nan
+    codes[5] = -1
+    paths = {name: kernel_tables.place(tmp_path, name) for name in ("numbers", "labels")}
+    for name, response in (("numbers", y), ("labels", (y > 0.3).astype(np.int64))):
+        columns = {"numbers": numbers, "codes": codes, "y": response}
+        np.savez(paths[name], **columns, is_classes=name == "labels")
+    return list(paths.values())
+
+
+def test_fits_of_kernels_are_stored_compared_and_not_run_twice(tables, tmp_path, capsys):
+    lines = tmp_path / "study.jsonl"
+    names = [kernel_study.OURS, kernel_study.BOOSTING, "RidgeCV", kernel_study.LOGISTIC]
+    tasks = kernel_study.all_tasks(tables, names, repeats=1)
+    kernel_study.run(tmp_path, tasks, 1, 0.0, lines)
+    assert capsys.readouterr().out == "30 fits are left\n"  # time was up before the first
+    kernel_study.run(tmp_path, tasks, 1, 300.0, lines)
+    assert capsys.readouterr().out.count(" s\n") == len(tasks) == 6 * 5
+    kernel_study.run(tmp_path, tasks, 1, 300.0, lines)
+    assert capsys.readouterr().out == "0 fits are left\n"
+    found = kernel_study.gathered(kernel_study.lines_of(lines))
+    entry = found["numbers"]
+    assert (entry["rows"], entry["columns"], entry["classes"]) == (60, 3, 0)
+    errors = {name: np.array(one["0"]["errors"]) for name, one in entry["models"].items()}
+    assert {name: len(one) for name, one in errors.items()} == dict.fromkeys(errors, 5)
+    expected = np.sqrt(errors["stoptime"].mean() / errors["gradient boosting"].mean())
+    ratio = kernel_study.ratio(entry, "stoptime")
+    assert ratio == pytest.approx(expected)
+    assert kernel_study.spread(entry, "stoptime") > 0
+    text = kernel_study.results(found, classes=False)
+    assert f"| numbers | 60 | 3 | {ratio:.2f} ±" in text.replace("**", "")
+    assert "Mean log loss: gradient boosting" in kernel_study.results(found, classes=True)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_measurement_of_classes_has_every_number(monkeypatch):
+    some = {logistic.OURS: "auto", logistic.PLAIN: logistic.METHODS[logistic.PLAIN]}
+    monkeypatch.setattr(logistic, "METHODS", some)
+    one = next(one for one in logistic_problems.problems() if one.name == "wine")
+    found = logistic.compared(type(one)(one.name, one.rows, one.draw, times=1))
+    assert set(found["models"]) == {*some, logistic.PEER, logistic.SQUARED}
+    assert all(np.isfinite(values).all() for values in found["models"].values())
+    assert min(found["linearised"]) > 0
+    perfect = np.eye(3)[[0, 1, 2, 0]]
+    assert logistic.calibration_error(np.array([0, 1, 2, 0]), perfect, np.arange(3)) == 0
+    assert logistic.calibration_error(np.array([1, 2, 0, 1]), perfect, np.arange(3)) == 1
+
+
+def test_the_simulation_finds_ridge_best_on_isotropic_signals(monkeypatch):
+    setting = {"isotropic, strong": (0.0, 0.0, 4.0)}
+    monkeypatch.setattr(logistic_risk, "SETTINGS", setting)
+    monkeypatch.setattr(logistic_risk, "NEW", 2000)
+    names = ("vanishing decay", "friction 3", "friction 9")
+    few = {name: logistic_risk.METHODS[name] for name in names}
+    monkeypatch.setattr(logistic_risk, "METHODS", few)
+    monkeypatch.setattr(logistic_risk, "COLOURS", {"ridge": ("#0072B2", "--")})
+    found = logistic_risk.simulated(SimpleNamespace(draws=2))
+    ratios = [one[0] for one in found["ratios"]["isotropic, strong"].values()]
+    assert 0.9 < min(ratios) <= max(ratios) < 1.2
+    assert found["closest"][0][1] == pytest.approx(found["closest"][0][2], abs=2)
+    assert logistic_risk.picture(found, "light").axes[0].get_legend() is not None
+
+
+def test_the_case_of_cross_entropy_runs_on_a_processor_too():
+    pytest.importorskip("torch")
+    work = gpu.cross_entropy(2000, 16, 5, folds=5, steps=6, device="cpu")
+    outcome = run_case(Case("logistic", "n", "p", lambda: work, "why", rounds=1))
+    assert outcome["measures"][1] == measure("steps", 6)

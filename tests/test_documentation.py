@@ -12,9 +12,6 @@ from stoptime.show import plots
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "stoptime").rglob("*.py"))
-EXAMPLES = sorted(
-    path for path in (ROOT / "examples").glob("*.py") if path.stem != "readme_picture"
-)
 VALUE = "..."
 
 
@@ -29,26 +26,17 @@ def templates(tree):
             yield node.value
 
 
-@pytest.fixture(scope="module")
-def messages():
-    return {
-        text for path in SOURCES for text in templates(ast.parse(path.read_text(encoding="utf-8")))
-    }
-
-
-def quoted():
-    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
-    return re.findall(r"^### `(.*)`$", text, flags=re.MULTILINE)
-
-
 def begins(message, quote):
     """Tell whether a message begins as quoted; ``...`` may stand for more than one value."""
     pattern = ".*?".join(re.escape(part) for part in quote.split(VALUE))
     return re.match(pattern, message, flags=re.DOTALL) is not None
 
 
-def test_the_faq_quotes_messages_that_are_raised(messages):
-    quotes = quoted()
+def test_the_faq_quotes_messages_that_are_raised():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES]
+    messages = {text for tree in trees for text in templates(tree)}
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    quotes = re.findall(r"^### `(.*)`$", text, flags=re.MULTILINE)
     assert len(quotes) > 15
     invented = "X is too blue: ..."
     unknown = [
@@ -79,26 +67,6 @@ def test_the_reference_shows_every_public_name():
         and getattr(getattr(st, name), "__name__", None) not in modules
     }
     assert missing == set()
-
-
-def test_every_page_is_in_a_table_of_contents():
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    files = [ROOT / "docs" / f"{name}.md" for name in ("index", "text")]
-    contents = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    assert pages <= set(re.findall(r"^(\w+)$", contents, flags=re.MULTILINE))
-    reference = {f"api/{path.stem}" for path in (ROOT / "docs" / "api").glob("*.md")}
-    assert reference == set(re.findall(r"^(api/\w+)$", contents, flags=re.MULTILINE))
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_has_a_title_and_writes_no_file(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    title, line, *_ = ast.get_docstring(tree).splitlines()
-    assert set(line) == {"="}
-    assert len(line) == len(title)
-    assert not any(
-        isinstance(node, ast.Attribute) and node.attr == "savefig" for node in ast.walk(tree)
-    )
 
 
 def luminance(color):

@@ -7,7 +7,6 @@ import ast
 import re
 import sys
 from collections import Counter
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -79,14 +78,6 @@ def places():
 ORDER = places()
 
 
-def test_imports_form_no_cycle_deferred_ones_included():
-    graph = {
-        module: found - {DRAWS, *(f"stoptime.{one}" for one in LATER_TYPES.get(module[9:], ()))}
-        for module, found in IMPORTS.items()
-    }
-    TopologicalSorter(graph).prepare()  # raises where there is a cycle
-
-
 def test_every_module_is_listed_in_reading_order():
     tops = {"stoptime", "stoptime.__main__"}
     shown = {name for name in TREES if name.startswith("stoptime.show.") and name.count(".") == 2}
@@ -94,6 +85,7 @@ def test_every_module_is_listed_in_reading_order():
 
 
 def test_a_module_imports_only_modules_above_it():
+    """Deferred imports and those of types included, so that there is no cycle."""
     later = {
         module[9:]: {one[9:] for one in found - {DRAWS} if ORDER.get(one, -1) > ORDER[module]}
         for module, found in IMPORTS.items()
@@ -115,11 +107,6 @@ def test_only_functions_that_draw_import_the_figures_from_below():
             if isinstance(node, ast.FunctionDef) and node.name.startswith(("plot", "draw")):
                 drawing |= set(ast.walk(node))
         assert DRAWS not in imported(set(ast.walk(TREES[module])) - drawing), module
-
-
-def test_support_knows_no_other_package_in_types_neither():
-    support = [found for name, found in IMPORTS.items() if ".support" in name]
-    assert {one for found in support for one in found if ".support" not in one} == set()
 
 
 def walk_of_a_fit():

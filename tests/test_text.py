@@ -1,6 +1,5 @@
 """The theory as one text: its numbers come from the code, its tests and references exist."""
 
-import ast
 import doctest
 import os
 import re
@@ -58,18 +57,6 @@ def test_a_number_that_is_typed_by_hand_is_seen():
     generated = "```\n1.59911\n``` 1.59911<!-- f(1.59911) up 6 --> [arXiv:2201.08311](b/1.59911)"
     assert typed_by_hand(generated) == []
     assert typed_by_hand("$$\nC = 1.59911\n$$") == ["1.59911"]
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_quantities_are_expressions_of_names_that_exist(name):
-    known = constants.names()
-    for printed, quantity in constants.quantities_of(page(name)):
-        match = constants.QUANTITY.fullmatch(quantity)
-        assert match, quantity
-        tree = ast.parse(match["expression"], mode="eval")
-        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        assert used <= set(known), quantity
-        assert re.fullmatch(r"-?[\d.]+|\[[\d.]+, [\d.]+\]", printed), quantity
 
 
 # Proofs that take a second or more are compared by ``make docs`` and ``make soak``.
@@ -134,12 +121,6 @@ def test_the_examples_of_the_script_run():
     result = doctest.testmod(constants, optionflags=doctest.ELLIPSIS)
     assert result.attempted >= 3
     assert result.failed == 0
-
-
-def test_computed_witnesses_are_maxima_of_the_ratio():
-    pytest.importorskip("flint")
-    assert constants.shown("worst_eigenvalue(GradientFlow(), 0.1, 3) to 4") == "0.6803"
-    assert constants.shown("worst_eigenvalue(GradientFlow(), 3, 30) to 4") == "9.789"
 
 
 @pytest.mark.parametrize("name", PROVEN)
@@ -207,13 +188,7 @@ def test_the_list_of_theorems_is_numbered_and_leads_to_sections_that_exist():
     text = page("theorems")
     numbers = [int(found) for found in re.findall(r"^(\d+)\. \(", text, flags=re.MULTILINE)]
     assert numbers == list(range(1, 14))
-    for name, anchor in re.findall(r"\[\]\((\w+)\.md(?:#([\w-]+))?\)", text):
+    for name, anchor in re.findall(r"\]\((\w+)\.md(?:#([\w-]+))?\)", text):
         titles = re.findall(r"^#+ (.+)$", page(name), flags=re.MULTILINE)
         slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
         assert not anchor or anchor in slugs, f"{name}.md#{anchor}"
-
-
-def test_the_text_begins_with_the_paper():
-    assert CHAPTERS[:4] == ["theorems", "paper", "certificates", "beyond"]
-    assert manifest()[-1] == "references"
-    assert all((DOCS / f"{name}.md").exists() for name in manifest())

@@ -19,7 +19,6 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "stoptime"
 NEED_FILES = (
     "stoptime --version",
     "stoptime fit diabetes --report diabetes.html",
@@ -35,21 +34,20 @@ def main() -> None:
         folder = Path(name)
         venv.create(folder / "venv", with_pip=True)
         python = str(folder / "venv" / "bin" / "python")
-        install(python, str(wheel))
-        run(
-            folder,
-            python,
-            "-c",
-            "import stoptime; assert 'venv' in stoptime.__file__, stoptime.__file__",
-        )
+        install = f"{python} -m pip install --quiet"
+        run(folder, f"{install} {wheel}")
+        where = run(folder, f"{python} -c 'import stoptime; print(stoptime.__file__)'").stdout
+        if "venv" not in where:
+            sys.exit(f"stoptime was imported from {where}")
         check_missing_extra(folder)
-        options = ["-o", "ELLIPSIS", "-o", "NORMALIZE_WHITESPACE"]
-        run(folder, python, "-m", "doctest", *options, readme(folder))
-        install(python, f"{wheel}[all]")
+        run(folder, f"{python} -m doctest -o ELLIPSIS -o NORMALIZE_WHITESPACE {ROOT}/README.md")
+        run(folder, f"{install} {wheel}[all]")
         write_table(folder / "data.csv")
         for command in (*NEED_FILES, *readme_commands()):
-            run(folder, *shlex.split(command))
-        check_types(folder, python)
+            run(folder, command)
+        # strict mypy finds the types of the installed package
+        users = ROOT / "tests" / "typing" / "outside.py"
+        run(folder, f"{sys.executable} -m mypy --strict --python-executable {python} {users}")
     print(f"{wheel.name} and {sdist.name} work away from the source")
 
 
@@ -63,53 +61,30 @@ def only(pattern: str) -> Path:
 
 def check_contents(wheel: Path, sdist: Path) -> None:
     """Fail if the wheel misses files of the package, or the sdist misses files of the tests."""
-    package = {
-        file.relative_to(SOURCE.parent).as_posix()
-        for file in SOURCE.rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts
-    }
+    package = files("src", "*")
     with zipfile.ZipFile(wheel) as archive:
-        in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
+        in_wheel = {f"src/{name}" for name in archive.namelist() if ".dist-info/" not in name}
     if in_wheel != package:
         sys.exit(f"the wheel and the source differ by {sorted(in_wheel ^ package)}")
     with tarfile.open(sdist) as archive:
         in_sdist = {name.partition("/")[2] for name in archive.getnames()}
-    tests = {file.relative_to(ROOT).as_posix() for file in (ROOT / "tests").rglob("test_*.py")}
-    wanted = (
-        tests
-        | {f"src/{name}" for name in package}
-        | {"README.md", "LICENSE", "Makefile", "pyproject.toml"}
-    )
+    wanted = package | files("tests", "test_*.py")
+    wanted |= {"README.md", "LICENSE", "Makefile", "pyproject.toml"}
     if not wanted <= in_sdist:
         sys.exit(f"the sdist lacks {sorted(wanted - in_sdist)}")
 
 
+def files(folder: str, pattern: str) -> set[str]:
+    """Return the names of the files in a folder of the repository."""
+    found = (path for path in (ROOT / folder).rglob(pattern) if path.is_file())
+    return {path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts}
+
+
 def check_missing_extra(folder: Path) -> None:
     """Without its extra the command must print one line that says what to install."""
-    told = finished(folder, "stoptime", "--version")
-    if (
-        told.returncode != 1
-        or 'pip install "stoptime[cli]"' not in told.stderr
-        or "Traceback" in told.stderr
-    ):
-        sys.exit(f"stoptime without the extra cli ended with {told.returncode}:\n{told.stderr}")
-
-
-def check_types(folder: Path, python: str) -> None:
-    """Check that strict mypy finds the types of the installed package."""
-    users = folder / "outside.py"
-    users.write_text(
-        (ROOT / "tests" / "typing" / "outside.py").read_text(encoding="utf-8"), encoding="utf-8"
-    )
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, users.name]
-    run(folder, *mypy)
-
-
-def readme(folder: Path) -> str:
-    """Copy the README into the folder and return its name."""
-    copy = folder / "README.md"
-    copy.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
-    return copy.name
+    told = run(folder, "stoptime --version", code=1)
+    if 'pip install "stoptime[cli]"' not in told.stderr or "Traceback" in told.stderr:
+        sys.exit(f"stoptime without the extra cli printed:\n{told.stderr}")
 
 
 def write_table(target: Path) -> None:
@@ -125,28 +100,20 @@ def readme_commands() -> list[str]:
     return list(dict.fromkeys(command.strip() for command in found))
 
 
-def install(python: str, what: str) -> None:
-    """Install into the empty environment."""
-    subprocess.run([python, "-m", "pip", "install", "--quiet", what], check=True)
+def run(folder: Path, command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command with the environment first on the PATH and without the source tree.
 
-
-def run(folder: Path, *command: str) -> None:
-    """Run a command; print its output only if it fails."""
-    print("$", shlex.join(command), flush=True)
-    done = finished(folder, *command)
-    if done.returncode:
-        sys.exit(f"{done.stdout}{done.stderr}\n{command[0]} ended with {done.returncode}")
-
-
-def finished(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with the environment first on the PATH and without the source tree."""
-    path = f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    variables = {key: one for key, one in os.environ.items() if key != "PYTHONPATH"} | {
-        "PATH": path
-    }
-    return subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, check=False
+    Its output is printed only if it ends with another code.
+    """
+    print("$", command, flush=True)
+    variables = {key: one for key, one in os.environ.items() if key != "PYTHONPATH"}
+    variables["PATH"] = f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        shlex.split(command), cwd=folder, env=variables, capture_output=True, text=True, check=False
     )
+    if done.returncode != code:
+        sys.exit(f"{done.stdout}{done.stderr}\n{command} ended with {done.returncode}")
+    return done
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Links the first use of each word of the glossary on a page to the glossary."""
 
 import re
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -22,10 +23,10 @@ FORMS = {
     "spectrum": "spectr(?:um|a)",
     "stop": r"stopping\s+times?|stops?",
 }
-# phrases in which a word of the glossary has another sense, or is a part of another term
-OTHER_SENSES = re.compile(
+# phrases in which a word of the glossary has another sense
+OTHER_SENSES = (
     r"with\s+3\s+degrees\s+of\s+freedom|degrees\s+of\s+freedom\s+and\s+with\s+mean"
-    r"|(?:such\s+a|most\s+of\s+the)\s+gain|stopping\s+gains|path\s+GCV|Bayes\s+risk"
+    r"|(?:such\s+a|most\s+of\s+the)\s+gain|stopping\s+gains"
 )
 # pages of code, where words are names, and the titles of other works
 WITHOUT_LINKS = ("api", "gallery/", GLOSSARY, "references")
@@ -40,7 +41,7 @@ class FirstUses(SphinxTransform):
         """Look at the plain text of paragraphs, in reading order."""
         if self.app.builder.format != "html" or self.env.docname.startswith(WITHOUT_LINKS):
             return
-        left = dict(self.app.first_uses)
+        left = set(self.app.terms)
         for paragraph in list(self.document.findall(nodes.paragraph)):
             if _is_link(paragraph):
                 continue
@@ -51,30 +52,21 @@ class FirstUses(SphinxTransform):
                 children += self._linked("".join(run), left) if kind is nodes.Text else run
             paragraph[:] = children
 
-    def _linked(self, text: str, left: dict[str, re.Pattern[str]]) -> Any:
+    def _linked(self, text: str, left: set[str]) -> Iterator[nodes.Node]:
         """Yield the text in pieces, with a reference for each term that is still left."""
-        while matches := {term: found for term in left if (found := _first(left[term], text))}:
-            # of terms that start at the same place, such as path and path GCV, the longer one
-            term = min(matches, key=lambda one: (matches[one].start(), -matches[one].end()))
-            match = matches[term]
-            del left[term]
-            yield nodes.Text(text[: match.start()])
-            page = self.app.builder.get_relative_uri(self.env.docname, GLOSSARY)
-            word = nodes.inline("", match[0], classes=["term"])
-            yield nodes.reference("", "", word, refuri=f"{page}#{term.lower().replace(' ', '-')}")
-            text = text[match.end() :]
-        yield nodes.Text(text)
-
-
-def _first(word: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the first use of a word in the sense of the glossary, and not as part of a phrase."""
-    others = [phrase.span() for phrase in OTHER_SENSES.finditer(text)]
-    return next((use for use in word.finditer(text) if not _is_part(use.span(), others)), None)
-
-
-def _is_part(span: tuple[int, int], others: list[tuple[int, int]]) -> bool:
-    """Tell whether a span is a part, and not the whole, of another one."""
-    return any(o != span and o[0] <= span[0] and span[1] <= o[1] for o in others)
+        page = self.app.builder.get_relative_uri(self.env.docname, GLOSSARY)
+        end = 0
+        for use in self.app.uses.finditer(text):
+            # the group of a term, or none where a word has another sense
+            term = use.lastindex and self.app.terms[use.lastindex - 1]
+            if term in left:
+                left.remove(term)
+                yield nodes.Text(text[end : use.start()])
+                word = nodes.inline("", use[0], classes=["term"])
+                anchor = term.lower().replace(" ", "-")
+                yield nodes.reference("", "", word, refuri=f"{page}#{anchor}")
+                end = use.end()
+        yield nodes.Text(text[end:])
 
 
 def _is_link(paragraph: nodes.paragraph) -> bool:
@@ -86,18 +78,16 @@ def _is_link(paragraph: nodes.paragraph) -> bool:
 
 
 def read_terms(app: Sphinx) -> None:
-    """Find the terms of the glossary, which are its headings."""
+    """Find the terms of the glossary, which are its headings, and one pattern for all uses."""
     source = app.srcdir / f"{GLOSSARY}.md"
     terms = re.findall(r"^## (.+)$", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    app.first_uses = {
-        term: re.compile(rf"(?<![\w-])(?:{FORMS.get(term) or _plain_form(term)})(?![\w-])")
-        for term in terms
-    }
-
-
-def _plain_form(term: str) -> str:
-    """Return the pattern of a term, or of its plural, that may be broken between two lines."""
-    return r"\s+".join(map(re.escape, term.split())) + "s?"
+    # of terms that start at the same place, such as path and path GCV, the longer one
+    app.terms = sorted(terms, key=len, reverse=True)
+    forms = (
+        FORMS.get(term) or r"\s+".join(map(re.escape, term.split())) + "s?" for term in app.terms
+    )
+    alternatives = "|".join([OTHER_SENSES, *(f"({form})" for form in forms)])
+    app.uses = re.compile(rf"(?<![\w-])(?:{alternatives})(?![\w-])")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Excess log loss along paths of cross-entropy against that of ridge, by simulation.
 
+    python -m benchmarks.logistic_risk      # some minutes; writes tables and figure of the page
+
 Labels are drawn from a known logistic model, so that the loss of the true probabilities is known,
 and what a fit adds to it is its excess. Stops and penalties are the best ones of each draw: no rule
 is involved. The figure shows one of the settings along the whole path.
@@ -7,6 +9,7 @@ is involved. The figure shows one of the settings along the whole path.
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import numpy as np
@@ -15,12 +18,14 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
-from benchmarks.page import PAGES, on
+from benchmarks.harness import INKS, command, load, on, ratio_of_means, table
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
 from stoptime.logistic.steps import Steps
 
-ROWS, COLUMNS, NEW, DRAWS = 300, 100, 5000, 20
+PAGE = "logistic.md"
+FILE = "logistic_risk.json"
+ROWS, COLUMNS, NEW = 300, 100, 5000
 SETTINGS = {  # powers by which variances and squared coefficients fall, and the size of the logits
     "isotropic, weak": (0.0, 0.0, 1.0),
     "isotropic, strong": (0.0, 0.0, 4.0),
@@ -82,9 +87,10 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
     return np.array(found), tuned
 
 
-def simulated(draws: int = DRAWS) -> dict[str, Any]:
+def simulated(given: argparse.Namespace) -> dict[str, Any]:
     """Return least excess losses over that of ridge, and the curves of a setting."""
-    table: dict[str, Any] = {}
+    draws = given.draws
+    ratios: dict[str, Any] = {}
     curves: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         least: dict[str, list[float]] = {}
@@ -100,28 +106,26 @@ def simulated(draws: int = DRAWS) -> dict[str, Any]:
             losses = excess(new, coef, np.transpose(peers))
             least.setdefault("ridge", []).append(losses.min())
             rows = Rows(X[:ROWS], y[:ROWS], 2, constant=0.0, centred=False)
-            if name == "isotropic, strong":
-                # a penalty on the difference of two logits is half of that on both
-                add(curves, "ridge", 1 / np.sqrt(2 * PENALTIES), losses, draws)
+            # a penalty on the difference of two logits is half of that on both
+            drawn_curves = {"ridge": np.stack([1 / np.sqrt(2 * PENALTIES), losses])}
             for kind, method in METHODS.items():
                 found, tuned = path(rows, method, STEPS.get(kind, 200), finer=True)
                 # the difference of two logits that are opposite
                 losses = excess(new, coef, 2 * found[1:, 0].T)
                 least.setdefault(kind, []).append(losses.min())
-                if name == "isotropic, strong":
-                    k = np.arange(1, len(losses) + 1)
-                    time = k * tuned.step if method.time_power == 1 else k * np.sqrt(tuned.step)
-                    time = np.sqrt(time) if method.time_power == 1 else time
-                    add(curves, kind, time, losses, draws)
-        ridge = np.array(least["ridge"])
-        table[name] = {
-            kind: [float(np.mean(each) / ridge.mean()), spread(np.array(each), ridge)]
-            for kind, each in least.items()
-            if kind != "ridge"
-        }
-        print(name, table[name], flush=True)
+                k = np.arange(1, len(losses) + 1)
+                first_order = method.time_power == 1
+                time = np.sqrt(k * tuned.step) if first_order else k * np.sqrt(tuned.step)
+                drawn_curves[kind] = np.stack([time, losses])
+            if name == "isotropic, strong":
+                # times differ a little between draws
+                for kind, curve in drawn_curves.items():
+                    curves[kind] = curves.get(kind, 0.0) + curve / draws
+        ridge = least.pop("ridge")
+        ratios[name] = {kind: ratio_of_means(each, ridge) for kind, each in least.items()}
+        print(name, ratios[name], flush=True)
     plain = {kind: curve.tolist() for kind, curve in curves.items()}
-    return {"ratios": table, "curves": plain, "closest": closest(), "following": following()}
+    return {"ratios": ratios, "curves": plain, "closest": closest(), "following": following()}
 
 
 def closest() -> list[list[float]]:
@@ -191,17 +195,6 @@ def nearest(path: Any, coef: Any) -> int:
     return int(np.argmin(np.linalg.norm(path - coef, axis=(1, 2))))
 
 
-def spread(each: Any, ridge: Any) -> float:
-    """Return the standard error of a quotient of two means over the same draws."""
-    ratio = each.mean() / ridge.mean()
-    return float(np.std(each - ratio * ridge, ddof=1) / ridge.mean() / np.sqrt(len(ridge)))
-
-
-def add(curves: dict[str, Any], kind: str, times: Any, losses: Any, draws: int) -> None:
-    """Add a curve to the mean over draws; times differ a little between draws."""
-    curves[kind] = curves.get(kind, 0.0) + np.stack([times, losses]) / draws
-
-
 def picture(results: dict[str, Any], page: str) -> Figure:
     """Draw the excess loss against the time of the path and the equivalent penalty."""
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
@@ -216,6 +209,28 @@ def picture(results: dict[str, Any], page: str) -> Figure:
         xlim=(0.3, 60),
         ylim=(0, 0.45),
     )
-    ax.axhline(0, color=PAGES[page], linewidth=0.6)
+    ax.axhline(0, color=INKS[page], linewidth=0.6)
     ax.legend(frameon=False)
     return figure
+
+
+def parts() -> dict[str, str]:
+    """Return the tables of the stored simulation."""
+    results = load(FILE)
+    excess_ = [
+        [name, *(f"{row[kind][0]:.3f} ± {row[kind][1]:.3f}" for kind in METHODS)]
+        for name, row in results["ratios"].items()
+    ]
+    steps = [[f"{one:g}" for one in row] for row in results["closest"]]
+    following_ = [[f"{c:g}", f"{worst:.3f}", f"{t:.1f}"] for c, worst, t in results["following"]]
+    losses = ("penalty", "least squares", "cross-entropy, small logits", "large logits")
+    return {
+        "risk": table(["signal", *METHODS], excess_),
+        "closest": table(losses, steps),
+        "following": table(("c", "guarantee for least squares, at most", "time"), following_),
+    }
+
+
+if __name__ == "__main__":
+    figures = {"logistic-risk": lambda page: picture(load(FILE), page)}
+    command(__doc__, FILE, simulated, {PAGE: parts}, figures, draws=20)

@@ -1,1 +1,0 @@
-"""Cross-entropy: stopped logistic regression against scikit-learn's penalties."""
