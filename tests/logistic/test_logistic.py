@@ -161,7 +161,6 @@ def test_a_run_is_the_one_of_torch(options, outputs):
     "method",
     [
         st.Decayed(st.GradientDescent(0.2), 0.02),
-        st.Decayed(st.GradientDescent(0.2), 0.02, decoupled=True),
         st.Decayed(st.Nesterov(momentum=0.9), 0.02),
     ],
 )

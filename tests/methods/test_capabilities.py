@@ -14,7 +14,6 @@ import stoptime as st
 from iteration_cases import AUTO, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.base import as_filter
-from stoptime.methods.recurrence import Coefficients
 from stoptime.methods.registry import ALL_METHODS, as_content, from_content
 from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.calibration import largest_possible
@@ -44,7 +43,6 @@ MORE = [
     HeavyBall(Cosine(0.3, 40, end=1.0), Linear(0.9, 40, end=0.8)),
     Nesterov(Constant(1.0, warmup=7)),
     st.Decayed(Nesterov(1.0), 0.1),
-    st.Decayed(HeavyBall(0.3, 0.9), 0.05, decoupled=True),
     st.Decayed(st.Averaged(GradientDescent(1.0)), 0.05),
     st.VanishingDecay(Nesterov(1.0)),
     st.Averaged(HeavyBall(1.0, 0.9), "tail"),
@@ -224,7 +222,7 @@ class HalfLookahead(st.Recurrence):
     limit: ClassVar[float] = 2.0
 
     def coefficients(self, k):  # noqa: ARG002 - every step is the same
-        return Coefficients(0.5, 0.25, 1.0)
+        return 0.5, 0.25, 1.0
 
     def as_flow(self):
         return st.HeavyBallFlow(0.5 / (2 * self.pace))

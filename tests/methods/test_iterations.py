@@ -14,7 +14,7 @@ import stoptime as st
 from iteration_cases import CONCRETE, each, each_auto, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod, OptimalIteration
 from stoptime.methods import recurrence
-from stoptime.methods.recurrence import filtered, tuned_without_rows
+from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.schedules import Constant, Cosine, Linear, Listed, OneCycle
 
 STEPS = Cosine(0.3, 400, warmup=10)
@@ -143,7 +143,7 @@ def test_starts_limits_shapes_and_tables(method):
 def test_many_pairs_long_runs_and_bounded_memory(monkeypatch):
     rng = np.random.default_rng(0)
     x, k = rng.uniform(size=3000), rng.permutation(3000)
-    found = filtered(Nesterov(1.0).run, x, k, 1.0)  # cut into blocks
+    found = Nesterov(1.0).shrinkage(x, k)
     for i in (0, 1023, 1024, 2999):
         assert found[i] == Nesterov(1.0).shrinkage(x[i], k[i])
     s = np.linspace(0, 1, 300)

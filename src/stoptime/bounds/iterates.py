@@ -187,7 +187,7 @@ def loop_excess(
     steps: list[Update], rho: arb, reach: Interval, tolerance: float
 ) -> tuple[float, float]:
     """Enclose the largest D² after the steps of a loop, for εs in ``reach``."""
-    if len(steps) > LONGEST_LOOP or any(step.decay or step.pull for step in steps):
+    if len(steps) > LONGEST_LOOP or any(step.pull for step in steps):
         raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
     with loop_precision(len(steps)):
         loop = as_balls(steps)

@@ -49,15 +49,10 @@ class Steps:
         slope = self.iteration.epsilon * gradient
         if isinstance(self.decayed, VanishingDecay):
             # the intercept does not decay
-            slope[..., :-1] += self.decayed.pull(self.k) * ahead[..., :-1]
+            slope[..., :-1] += self.decayed.update(self.k).pull * ahead[..., :-1]
         elif self.decayed is not None:
             # coefficients decay towards where they start, which is zero except for an intercept
-            share = self.iteration.epsilon * self.decayed.weight_decay
-            if self.decayed.decoupled:
-                share *= self.iteration.step_ratio(self.k)
-                self.value = self.value - share * (self.value - self.start)
-            else:
-                slope += share * (ahead - self.start)
+            slope += self.iteration.epsilon * self.decayed.weight_decay * (ahead - self.start)
         self.move = update.momentum * self.move - update.weight * slope
         self.value = self.value + update.stride * self.move - update.direct * slope
         self.shown = self.value

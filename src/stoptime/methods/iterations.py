@@ -25,12 +25,7 @@ from stoptime.methods.flows import (
     HighResolutionFlow,
     friction_number,
 )
-from stoptime.methods.recurrence import (
-    STEP_ROUNDING,
-    Coefficients,
-    Recurrence,
-    Update,
-)
+from stoptime.methods.recurrence import STEP_ROUNDING, Recurrence, Update
 from stoptime.methods.schedules import Schedule, at, largest_value, scheduled
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import fraction_below_one, positive_number
@@ -63,9 +58,9 @@ class GradientDescent(Recurrence):
     limit: ClassVar[float] = 2.0
     momentum: ClassVar[float] = 0.0
 
-    def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
+    def coefficients(self, k: int) -> tuple[float, float, float]:  # noqa: ARG002 - every step is the same
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(0.0, 0.0, 1.0)
+        return 0.0, 0.0, 1.0
 
     def as_flow(self) -> GradientFlow:
         """Return gradient flow: iterate k is near time εk, within O(ε)."""
@@ -121,13 +116,13 @@ class Nesterov(Recurrence):
             return super().universal_guarantee
         return self.follows_flow and AcceleratedFlow(self.friction).universal_guarantee
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
         if self.momentum is not None:
             eta = at(self.momentum, k)
         else:
             eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
-        return Coefficients(eta, eta, 1.0)
+        return eta, eta, 1.0
 
     def as_flow(self) -> Filter:
         """Return the flow at time √ε·k, within O(√ε): heavy-ball flow for constant momentum."""
@@ -196,9 +191,9 @@ class HeavyBall(Recurrence):
             return 2 * (1 + min(self.momentum.values))
         return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(at(concrete("momentum", self.momentum), k), 0.0, 1.0)
+        return at(concrete("momentum", self.momentum), k), 0.0, 1.0
 
     def as_flow(self) -> Filter:
         """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
@@ -308,15 +303,15 @@ class NuMethod(Recurrence):
         """The time of the flow that one iteration takes: 2√ε, as its gradients count fourfold."""
         return 2 * super().pace
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
         nu = self.nu
         if k == 1:
-            return Coefficients(0.0, 0.0, (4 * nu + 2) / (4 * nu + 1))
+            return 0.0, 0.0, (4 * nu + 2) / (4 * nu + 1)
         # the three-term recurrence of these Jacobi polynomials, divided by their values at one
         ratio = (2 * k + 2 * nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
         momentum = (k - 1) * (2 * k - 3) / (2 * k + 2 * nu - 3) * ratio
-        return Coefficients(momentum, 0.0, 4 * (k + nu - 1) * ratio)
+        return momentum, 0.0, 4 * (k + nu - 1) * ratio
 
     def as_flow(self) -> AcceleratedFlow:
         """Return accelerated flow with friction 4ν: iterate k is near time 2√ε·k, within O(√ε)."""
@@ -390,11 +385,11 @@ class OptimalIteration(Recurrence):
         falls = np.expm1(-2 * (2 * k + 1) * theta) / np.expm1(-2 * (2 * k + 3) * theta)
         return float(np.exp(-2 * theta) * falls)
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k, whose gradient is that of ridge."""
         ratio = self._ratio(k - 1)
         momentum = ratio * self._ratio(k - 2) if k > 1 else 0.0
-        return Coefficients(momentum, 0.0, 4 * ratio)
+        return momentum, 0.0, 4 * ratio
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""

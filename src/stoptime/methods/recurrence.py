@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,17 +27,10 @@ from stoptime.support.arrays import TINY, Array, slices
 from stoptime.support.checks import iteration_numbers, positive_number
 
 Indices = NDArray[np.intp]
+Value = TypeVar("Value")
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
-
-
-class Coefficients(NamedTuple):
-    """Coefficients of one step: momentum, lookahead, and the weight that multiplies ε."""
-
-    momentum: float
-    lookahead: float
-    weight: float
 
 
 class Update(NamedTuple):
@@ -45,15 +38,10 @@ class Update(NamedTuple):
 
     momentum: float
     lookahead: float
-    weight: float
+    weight: float  #: Multiplies ε.
     stride: float = 1.0  #: Multiplies v.
     direct: float = 0.0  #: Multiplies the gradient itself, as in torch's version of Nesterov.
-    decay: float = 0.0  #: The share of the coefficient that decays, apart from the gradient.
     pull: float = 0.0  #: What a ridge penalty adds to εs.
-
-
-Run = Callable[[Array, Array], Iterator[Array]]
-Value = TypeVar("Value")
 
 
 def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterator[Array]:
@@ -71,7 +59,7 @@ def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterat
     last = 0.0
     for k in count(1):
         yield value
-        momentum, lookahead, weight, stride, direct, decay, pull = updates(k)
+        momentum, lookahead, weight, stride, direct, pull = updates(k)
         # a coefficient that decays to zero has the gain 0 and the shrinkage 1, where both start
         if pull != last:
             rate = x + pull
@@ -82,8 +70,6 @@ def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterat
         slope += value
         slope *= rate
         slope -= source
-        if decay:
-            value -= decay * (value - start)
         if direct:
             value -= direct * slope
         slope *= weight
@@ -100,30 +86,6 @@ def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
         while k < stop:
             k, value = next(steps)
         yield value
-
-
-def filtered(run: Run, s: Array, stops: Indices, start: float) -> Array:
-    """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
-    shape = np.broadcast_shapes(s.shape, stops.shape)
-    if 0 in shape:
-        return np.empty(shape)
-    distinct, which = np.unique(stops, return_inverse=True)
-    if distinct[-1] > MOST_ITERATIONS:
-        raise ValueError(
-            f"A stop after {distinct[-1]} iterations is beyond the limit of "
-            f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
-        )
-    most_entries = 2**20  # of one table, iterations by eigenvalues
-    if len(distinct) * s.size <= max(most_entries, int(np.prod(shape))):
-        values = at_stops(run(s.ravel(), np.array(start)), distinct)
-        table = np.array([value.copy() for value in values])
-        return np.asarray(table[which.reshape(stops.shape), np.arange(s.size).reshape(s.shape)])
-    # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
-    own_s = np.broadcast_to(s, shape).ravel()
-    own_stops = np.broadcast_to(stops, shape).ravel()
-    parts = slices(len(own_s), int(np.sqrt(most_entries)))
-    blocks = [filtered(run, own_s[part], own_stops[part], start) for part in parts]
-    return np.concatenate(blocks).reshape(shape)
 
 
 class Iteration(Filter):
@@ -146,11 +108,8 @@ class Iteration(Filter):
         """The smallest εs for which the iteration diverges."""
 
     @abstractmethod
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
-
-        The arguments are broadcast. The next value may be written to the same array.
-        """
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
 
     @abstractmethod
     def as_flow(self) -> Filter:
@@ -159,9 +118,16 @@ class Iteration(Filter):
         If the iteration ``follows_flow``, its iterates tend to this flow as the step shrinks.
         """
 
-    @abstractmethod
     def with_step(self, step: float) -> Self:
         """Return the iteration with another step."""
+        return self.with_params(step=step)
+
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
+
+        The arguments are broadcast. The next value may be written to the same array.
+        """
+        return iterates(self.update, self.epsilon * s, start)
 
     @property
     def follows_flow(self) -> bool:
@@ -237,11 +203,10 @@ class Iteration(Filter):
         return self._shrinkage(s, end), self._gain(s, end)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.run, s, iteration_numbers(np.minimum(t, self.ends_at)), 1.0)
+        return _after(self, s, t, 1.0)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        stops = iteration_numbers(np.minimum(t, self.ends_at))
-        return self.epsilon * filtered(self.run, s, stops, 0.0)
+        return self.epsilon * _after(self, s, t, 0.0)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, k), from a recurrence of its own."""
@@ -260,17 +225,38 @@ class Iteration(Filter):
             yield table[:, 0].T, self.epsilon * table[:, 1].T
 
 
+def _after(method: Iteration, s: Array, t: Array, start: float) -> Array:
+    """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
+    stops = iteration_numbers(np.minimum(t, method.ends_at))
+    distinct, which = np.unique(stops, return_inverse=True)
+    if distinct.max(initial=0) > MOST_ITERATIONS:
+        raise ValueError(
+            f"A stop after {distinct[-1]} iterations is beyond the limit of "
+            f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
+        )
+    eigenvalue, stop = np.broadcast_arrays(
+        np.arange(s.size).reshape(s.shape), which.reshape(stops.shape)
+    )
+    # entries are filled stop by stop, so that no iterate is kept
+    groups = np.split(
+        np.argsort(stop, axis=None, kind="stable"), np.cumsum(np.bincount(stop.ravel()))[:-1]
+    )
+    found = np.empty(stop.size)
+    run = at_stops(method.run(s.ravel(), np.array(start)), distinct)
+    for entries, value in zip(groups, run, strict=False):
+        found[entries] = value[eigenvalue.flat[entries]]
+    return found.reshape(stop.shape)
+
+
 @lru_cache(maxsize=64)
 def _growth(method: Iteration, largest: float) -> float:
     """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
-    grown = 0.0
     # eigenvalues that lie as densely at both ends as the oscillations of polynomials
     shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
     run = method.run(largest * shares, np.array(1.0))
     with np.errstate(over="ignore", invalid="ignore"):
-        for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
-            grown = max(grown, float(np.abs(g).max()))
-    return grown
+        steps = zip(range(int(method.horizon) + 1), run, strict=False)
+        return max(float(np.abs(g).max()) for _, g in steps)
 
 
 def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
@@ -278,15 +264,15 @@ def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> 
 
     Eigenvalues then grow, at most by the factor ``scale``.
     """
-    if not isinstance(method, Iteration) or method.step != "auto":
-        return method.tuned_to(eigenvalues)
     tuned = method.tuned_to(eigenvalues)
     largest = float(np.max(eigenvalues, initial=0)) * scale
-    if largest < tuned.largest_eigenvalue:
+    if not isinstance(tuned, Iteration) or largest < tuned.largest_eigenvalue:
+        return tuned
+    if cast("Iteration", method).step != "auto":
         return tuned
     # weight decay counts as a part of every eigenvalue
     decay = tuned.limit / tuned.epsilon - tuned.largest_eigenvalue
-    return method.with_step(1 / (largest + decay)).tuned_to(eigenvalues)
+    return cast("Iteration", method).with_step(1 / (largest + decay)).tuned_to(eigenvalues)
 
 
 class Recurrence(Iteration):
@@ -306,7 +292,7 @@ class Recurrence(Iteration):
     _automatic: ClassVar[Any] = {"step": longest_step}
 
     @abstractmethod
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k = 1, 2, ..."""
 
     @property
@@ -358,20 +344,8 @@ class Recurrence(Iteration):
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
         momentum, lookahead, weight = self.coefficients(k)
         # v is a sum of gradients, so that a step of zero pauses the run without stopping it
-        ratio = self.step_ratio(k)
+        ratio = self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
         return Update(momentum, ratio * lookahead, weight, ratio)
-
-    def step_ratio(self, k: int) -> float:
-        """Return the step of iteration k in units of ε."""
-        return self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
-
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        return iterates(self.update, self.epsilon * s, start)
-
-    def with_step(self, step: float) -> Self:
-        """Return the iteration with another step."""
-        return self.with_params(step=step)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.runs_steps:

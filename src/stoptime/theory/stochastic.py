@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.utils import check_array, check_X_y
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall
-from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients
+from stoptime.methods.recurrence import MOST_ITERATIONS
 from stoptime.spectrum.decompose import decompose
 from stoptime.support import checks
 from stoptime.support.arrays import Array
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchRisk", "Moments", "largest_step", "limit", "moments", "risk"]
 
-Moves = Callable[[int], Coefficients]
+Moves = Callable[[int], tuple[float, float, float]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
