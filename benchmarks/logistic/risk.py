@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 import stoptime as st
 from benchmarks.page import PAGES, on
 from stoptime.logistic.lockstep import search
+from stoptime.logistic.lockstep import steps as walked
 from stoptime.logistic.rows import Rows
-from stoptime.logistic.steps import Steps
 
 ROWS, COLUMNS, NEW, DRAWS = 300, 100, 5000, 20
 SETTINGS = {  # powers by which variances and squared coefficients fall, and the size of the logits
@@ -73,12 +73,12 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
         step = 1 / rows.curvature() / 3**method.time_power
         method = method.with_step(step)
     tuned = search(rows, method, 0).method
-    walk = Steps(tuned, rows.start(at_priors=False))
-    found = [walk.value[-1, :, :-1]]
+    walk = walked(tuned, rows.start())
+    ahead, shown = next(walk)
+    found = [shown[-1, :, :-1]]
     for _ in range(steps):
-        ahead = walk.ahead()
-        walk.take(ahead, rows.gradient(ahead, walk.shown)[0])
-        found.append(walk.shown[-1, :, :-1])
+        ahead, shown = walk.send(rows.gradient(ahead, shown)[0])
+        found.append(shown[-1, :, :-1])
     return np.array(found), tuned
 
 

@@ -151,7 +151,7 @@ def test_a_run_is_the_one_of_torch(options, outputs):
         optimizer.step()
         scheduler.step()
     # The bias is the coefficient of a column of ones, and X is not centred: as the plan has it.
-    run = lockstep.search(Rows(X, y, q, centred=False), method, 12, at_priors=False)
+    run = lockstep.search(Rows(X, y, q, centred=False), method, 12)
     found = torch.column_stack([layer.weight, layer.bias]).detach().numpy()
     expected = found / 2 if outputs == 1 else found[1:]
     np.testing.assert_allclose(run.coef, expected, rtol=1e-9, atol=1e-12)

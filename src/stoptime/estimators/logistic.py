@@ -91,8 +91,7 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         float32 stays float32. Labels are of any type, and a weight of 2 counts the row twice.
         """
         stop = whole_number("stop", self.stop)
-        X, places, weights = self._opened(X, y, sample_weight)
-        rows = self._rows(X, places, weights)
+        rows = self._rows(*self._opened(X, y, sample_weight))
         return self._keep(rows, search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
@@ -215,8 +214,12 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     ) -> Self:
         """Choose the stop and fit there; groups are for splitters that keep groups together."""
         most = whole_number("max_iter", self.max_iter, least=1)
+        cv = self.cv
+        if self.rng is not None and is_whole(cv):
+            seed = int(np.random.default_rng(self.rng).integers(2**31))
+            cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
         X, places, weights = self._opened(X, y, sample_weight)
-        rows = self._rows(X, places, weights, self._splits(self._splitter(), places, groups))
+        rows = self._rows(X, places, weights, self._splits(cv, places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
         given = self.method if isinstance(self.method, list | tuple) else [self.method]
         methods = get_methods([VanishingDecay() if str(one) == "auto" else one for one in given])
@@ -255,24 +258,16 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         # made of a list, because skops saves no dictionary whose keys are methods
         return dict(self._candidates)
 
-    def _splitter(self) -> Any:
-        """Return what cuts the rows into folds, after they are shuffled if there is an ``rng``."""
-        if self.rng is None or not is_whole(self.cv):
-            return self.cv
-        seed = int(np.random.default_rng(self.rng).integers(2**31))
-        return StratifiedKFold(self.cv, shuffle=True, random_state=seed)
-
     def _score(self, places: Places, weights: Array | None) -> Score:
         """Return the scorer as a function of test rows and their logits."""
         scorer = get_scorer(self.scoring)
         model = FromDecisions()
         model.classes_ = self.classes_
-        labels = self.classes_[places]
 
         def score(rows: Places, logits: Array) -> float:
             options = {} if weights is None else {"sample_weight": weights[rows]}
             values = logits[1] - logits[0] if len(logits) == 2 else logits.T
-            return float(scorer(model, values, labels[rows], **options))
+            return float(scorer(model, values, self.classes_[places[rows]], **options))
 
         return score
 

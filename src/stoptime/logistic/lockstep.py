@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.logistic.rows import Places, Rows
-from stoptime.logistic.steps import Steps, layers
+from stoptime.methods.averages import Averaged, Decayed, VanishingDecay
+from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_of
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
@@ -29,7 +31,7 @@ class CrossEntropyPlan:
     """When to stop a run: the errors of held-out rows after 0, 1, 2, ... iterations."""
 
     method: Any
-    coef: Any  # of the run on all rows at the stop, as in Rows
+    coef: Any = None  # of the run on all rows at the stop, as in Rows
     iterations: int = 0
     errors: Any = field(default_factory=list)
     standard_errors: Any = field(default_factory=list)
@@ -66,7 +68,7 @@ def plan_cross_entropy(X: Any, y: Any, method: Any) -> CrossEntropyPlan:
     X, classes, places = checked(X, y)
     splits = list(StratifiedKFold(5).split(np.zeros((len(places), 1)), places))
     rows = Rows(X, places, len(classes), splits, centred=False)
-    return search(rows, method, int(min(method.horizon, LONGEST_SEARCH)), at_priors=False)
+    return search(rows, method, int(min(method.horizon, LONGEST_SEARCH)))
 
 
 def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]:
@@ -90,9 +92,52 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
     return X, classes, places
 
 
-def search(
-    rows: Rows, method: Any, max_iter: int, *, score: Score | None = None, at_priors: bool = True
-) -> CrossEntropyPlan:
+def layers(method: Any) -> tuple[Averaged | None, Any, Recurrence]:
+    """Return the average, the decay and the iteration of a method that can be run step by step."""
+    average = method if isinstance(method, Averaged) else None
+    inner = method if average is None else average.method
+    decayed = inner if isinstance(inner, Decayed | VanishingDecay) else None
+    inner = inner if decayed is None else decayed.method
+    if not isinstance(inner, Recurrence) or (average and average.kind == "tail"):
+        raise ValueError(
+            f"Cross-entropy is fitted step by step, and {method} cannot be run so: take "
+            '"nesterov", "gradient-descent", "heavy-ball", one of them with weight decay, or '
+            'their "polyak" or "exponential" average.'
+        )
+    return average, decayed, inner
+
+
+def steps(method: Any, start: Any) -> Generator[tuple[Any, Any], Any, None]:
+    """Yield where the next gradient is taken, and the result after 0, 1, 2, ... steps.
+
+    It is the loop of :func:`stoptime.methods.recurrence.iterates`, but the caller sends the
+    gradients. The coefficients are those of several runs, which take the steps together.
+    """
+    average, decayed, iteration = layers(method)
+    value = shown = start
+    move = total = 0 * start
+    for k in count(1):
+        update = (iteration if decayed is None else decayed).update(k)
+        ahead = value + update.lookahead * move
+        gradient = yield ahead, shown
+        slope = iteration.epsilon * gradient
+        if isinstance(decayed, VanishingDecay):
+            # the intercept does not decay
+            slope[..., :-1] += update.pull * ahead[..., :-1]
+        elif decayed is not None:
+            # coefficients decay towards where they start, which is zero except for an intercept
+            slope += update.pull * (ahead - start)
+        move = update.momentum * move - update.weight * slope
+        value = shown = value + update.stride * move - update.direct * slope
+        if average is not None and average.kind == "exponential":
+            share = 1.0 if k == 1 else 1 - average.decay
+            total = shown = total + share * (value - total)
+        elif average is not None:
+            total = total + value
+            shown = total / k
+
+
+def search(rows: Rows, method: Any, max_iter: int, score: Score | None = None) -> CrossEntropyPlan:
     """Return the run of a method with the least error at some step.
 
     The error is the log loss, or the negative mean score of the folds. A step "auto" is 1/L. L is
@@ -113,16 +158,11 @@ def search(
         method = method.tuned_to(np.maximum(eigenvalues, 0.0) * rows.curvature() / rows.largest)
     runs: list[CrossEntropyPlan] = []
     while True:
-        steps = Steps(method, rows.start(at_priors))
         # no row has a curvature of more than a half, so that such a step needs no check
-        checked = automatic and method.step * rows.largest > 2
-        latest = CrossEntropyPlan(method, steps.shown[-1])
-        latest.ended = _run(rows, steps, latest, max_iter, score, checked)
+        latest = _run(rows, method, max_iter, score, automatic and method.step * rows.largest > 2)
         if latest.ended == "curvature":
             method = method.with_step(max(method.step / 2, 2 / rows.largest))
             continue
-        latest.errors = np.array(latest.errors)
-        latest.standard_errors = np.array(latest.standard_errors)
         runs.append(latest)
         fine = latest.iterations > 3 or latest.ended or len(runs) > 3
         if fine or not automatic:
@@ -131,25 +171,27 @@ def search(
 
 
 def _run(
-    rows: Rows,
-    steps: Steps,
-    found: CrossEntropyPlan,
-    max_iter: int,
-    score: Score | None,
-    checked: bool,
-) -> str:
+    rows: Rows, method: Any, max_iter: int, score: Score | None, is_checked: bool
+) -> CrossEntropyPlan:
     """Run until the error of held-out rows has risen for long, or for all steps without folds.
 
     A checked run also ends where its curvature exceeds that for which its step is made. Ctrl-C
-    keeps the best step so far. Returns why the run has ended.
+    keeps the best step so far.
     """
+    iteration = layers(method)[2]
+    # half-way from the curvature for which the step is made to where a run diverges
+    largest = (1 + iteration.limit) / 2 / iteration.epsilon
+    # oscillations of a constant momentum do not become slower, so that errors fall again
+    patience = 2.0 if getattr(iteration, "momentum", None) else 0.25
     has_folds = rows.test_total > 0
+    found = CrossEntropyPlan(method, ended="max_iter")
+    walk = steps(method, rows.start())
+    ahead, shown = next(walk)
     before: tuple[Any, Any] | None = None
     try:
         # with folds, one more pass over the rows says how good the last step is
-        for k in progress(range(max_iter + has_folds), f"{found.method.name}, steps"):
-            ahead = steps.ahead()
-            gradient, sums, logits = rows.gradient(ahead, steps.shown, keep=score is not None)
+        for k in progress(range(max_iter + has_folds), f"{method.name}, steps"):
+            gradient, sums, logits = rows.gradient(ahead, shown, keep=score is not None)
             if has_folds:
                 error, deviation = _error(rows, sums) if score is None else _scored(score, logits)
                 found.errors.append(error)
@@ -157,21 +199,25 @@ def _run(
                 # a gain of less than a thousandth of the standard error, if there is one, is none
                 least = 1e-3 * deviation if deviation > 0 else 0.0
                 if k == 0 or error < found.error - least:
-                    found.iterations, found.coef = k, steps.shown[-1]
-                if k > (1 + steps.patience) * found.iterations + 20 * steps.patience:
-                    return ""
-            if before and _curvature(*before, ahead, gradient) > steps.largest_curvature:
-                return "curvature"
-            before = (ahead, gradient) if checked else None
+                    found.iterations, found.coef = k, shown[-1]
+                if k > (1 + patience) * found.iterations + 20 * patience:
+                    found.ended = ""
+                    break
+            if before and _curvature(*before, ahead, gradient) > largest:
+                found.ended = "curvature"
+                break
+            before = (ahead, gradient) if is_checked else None
             if k < max_iter:
-                steps.take(ahead, gradient)
+                ahead, shown = walk.send(gradient)
     except KeyboardInterrupt:
         if not found.errors:
             raise
-        return "interrupt"
+        found.ended = "interrupt"
     if not has_folds:
-        found.iterations, found.coef = steps.k, steps.shown[-1]
-    return "max_iter"
+        found.iterations, found.coef = max_iter, shown[-1]
+    found.errors = np.array(found.errors)
+    found.standard_errors = np.array(found.standard_errors)
+    return found
 
 
 def _error(rows: Rows, sums: Array) -> tuple[float, float]:

@@ -22,15 +22,14 @@ Split = tuple[Places, Places]
 
 
 class Block(NamedTuple):
-    """Some rows, and the runs that they train and test, with weights of shape (runs, n)."""
+    """Some rows, their places in X and classes, and the runs that they train and then test."""
 
     A: Any
-    places: Any  # the class of each row
-    order: Places  # where the rows are in X
-    train: list[int]
-    test: list[int]
-    weights: Any  # None where all are one
-    test_weights: Any
+    order: Places
+    labels: Any
+    runs: list[int]
+    trained: int  # how many of the runs they train
+    weights: Any  # of shape (runs, n); zero for rows that do not belong to a run
 
 
 class Rows:
@@ -54,54 +53,55 @@ class Rows:
         constant: float = 1.0,
         centred: bool = True,
     ) -> None:
-        n = X.shape[0]
+        n, p = X.shape
+        count = len(splits) + 1
         own = np.ones(n) if weights is None else weights
         # which rows train each run, the last of which has all, and which rows test it
-        train = np.ones((len(splits) + 1, n), bool)
-        test = np.zeros((len(splits), n), bool)
+        members = np.zeros((2 * count - 1, n), bool)
+        members[count - 1] = True
         for run, (trained, tested) in enumerate(splits):
-            train[run] = np.isin(np.arange(n), trained)
-            test[run, tested] = True
-        shares = np.stack([np.bincount(places, own * one, n_classes) for one in train])
-        if not min(shares.sum(axis=1).min(), (test @ own).min(initial=np.inf)) > 0:
+            members[run, trained] = True
+            members[count + run, tested] = True
+        sums = members @ own
+        if not sums.min() > 0:
             raise ValueError(
                 "Every training set and every test set needs a row whose weight is not zero."
             )
         self.total = float(own.sum())
-        self.test_total = float(np.sum(test @ own))
+        self.test_total = float(sums[count:].sum())
+        shares = np.stack([np.bincount(places, own * one, n_classes) for one in members[:count]])
         # a class that a training set lacks is taken to be half as frequent as its rarest class
         rarest = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True) / 2
         shares = np.where(shares > 0, shares, rarest)
         self.priors = shares / shares.sum(axis=1, keepdims=True)
+        self.centred = centred
         self.mean = X.T @ alike(X, own / self.total * centred)
+        # sparse rows would lose their zeros: their mean is subtracted from the products
+        self.offset = self.mean * sparse.issparse(X)
         self.blocks = []
-        # logits of a block: few enough for the cache of a processor, or a gigabyte of a device
+        # numbers of a block: few enough for the cache of a processor, or a gigabyte of a device
         numbers = 2**28 if is_device_array(X) else 2**18
-        for members in _groups(np.concatenate([train, test])):
-            runs = [np.flatnonzero(one[:, members].any(axis=1)) for one in (train, test)]
-            for part in slices(len(members), numbers // (n_classes * sum(map(len, runs)))):
-                order = members[part]
-                factors = []
-                for one, used in zip((train, test), runs, strict=True):
-                    factor = one[np.ix_(used, order)] * own[order]
-                    factors.append(None if (factor == 1).all() else alike(X, factor))
-                A = X[alike(X, order, whole=True)]
-                # sparse rows would lose their zeros: their mean is subtracted from the products
-                if centred and not sparse.issparse(A):
-                    A -= self.mean
+        for group in _groups(members):
+            runs = np.flatnonzero(members[:, group].any(axis=1))
+            for part in slices(len(group), numbers // max(p, n_classes * len(runs))):
+                order = group[part]
+                at = alike(X, order, whole=True)
+                A = X[at] if sparse.issparse(X) else X[at] - self.mean
                 labels = alike(X, places[order], whole=True)
-                self.blocks.append(Block(A, labels, order, *(u.tolist() for u in runs), *factors))
+                factors = alike(X, members[np.ix_(runs, order)] * own[order])
+                trained = int(np.sum(runs < count))
+                self.blocks.append(Block(A, order, labels, runs.tolist(), trained, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()
         if centred:
             self.constant = constant * float(np.sqrt(self.largest))
 
-    def start(self, at_priors: bool) -> Any:
-        """Return coefficients of zero, with intercepts that give the shares of the classes."""
+    def start(self) -> Any:
+        """Return coefficients of zero; free intercepts give the shares of the classes."""
         runs, classes = self.priors.shape
         start = np.zeros((runs, classes - 1, self.mean.shape[0] + 1))
-        if at_priors and self.constant:
+        if self.centred and self.constant:
             odds = np.log(self.priors)
             start[:, :, -1] = (odds - odds.mean(axis=1, keepdims=True))[:, 1:] / self.constant
         return alike(self.mean, start)
@@ -117,67 +117,58 @@ class Rows:
         given = alike(self.mean, vectors)
         found = 0 * given
         for block in self.blocks:
-            products = self._products(block.A, given)
-            if block.weights is not None:
-                products *= block.weights[-1]  # those of the last run, which has all rows
-            found += self._adjoint(block.A, products)
+            # the last run that a block trains is that on all rows
+            weights = block.weights[block.trained - 1]
+            found += self._adjoint(block.A, weights * self._products(block.A, given))
         return np.asarray(on_host(found), np.float64) / self.total
 
     def gradient(self, ahead: Any, shown: Any, keep: bool = False) -> tuple[Any, Array, Any]:
-        """Return the gradients of the log losses of all runs, and the losses of test rows.
+        """Return the gradients of all runs at ``ahead``, and the losses of test rows at ``shown``.
 
         Losses of training rows are summed, and divided by the number of all rows in every run: the
         best penalty for a mean loss falls like 1/n, and so a fold, which has fewer rows, should
-        advance more slowly than the fit to all rows. Gradients are those at the coefficients
-        ``ahead``, losses those at ``shown``. Of the losses there is the weighted sum, and that of
-        their squares. The rows and logits of each test set are kept on demand.
+        advance more slowly than the fit to all rows. Of the losses of test rows there is the
+        weighted sum, and that of their squares. The rows and logits of each test set are kept on
+        demand.
         """
         xp = array_namespace(ahead)
+        both = xp.concat([ahead, shown[:-1]])
         gradient = 0 * ahead
         sums = xp.zeros(2, dtype=xp.float64, device=device(ahead))
         kept: list[list[tuple[Places, Any]]] = [[] for _ in self.priors[1:]]
-        for block in self.blocks:
-            coef = xp.concat([ahead[block.train], shown[block.test]])
-            products = self._products(block.A, coef.reshape(-1, coef.shape[2]))
-            others = products.reshape(len(coef), -1, products.shape[1])
+        for A, order, labels, runs, count, weights in self.blocks:
+            products = self._products(A, both[runs].reshape(-1, both.shape[2]))
+            others = products.reshape(len(runs), -1, len(order))
             logits = xp.concat([-xp.sum(others, axis=1, keepdims=True), others], axis=1)
-            count = len(block.train)
-            rows = xp.arange(products.shape[1], device=device(products))
-            for place, run in enumerate(block.test if keep else []):
-                # rows that do not belong to this test set have the weight zero
-                factor = block.test_weights
-                own = slice(None) if factor is None else np.flatnonzero(on_host(factor[place]))
-                kept[run].append((block.order[own], on_host(logits[count + place])[:, own]))
+            rows = xp.arange(len(order), device=device(products))
+            for place in range(count, len(runs) if keep else count):
+                own = np.flatnonzero(on_host(weights[place]))
+                kept[runs[place] - len(ahead)].append((order[own], on_host(logits[place])[:, own]))
             # less the largest logit of each row, so that exponentials do not overflow
             logits = logits - xp.max(logits, axis=1, keepdims=True)
             odds = xp.exp(logits)
             totals = xp.sum(odds, axis=1)
-            if block.test:
-                losses = xp.log(totals[count:]) - logits[count:, block.places, rows]
-                weighted = losses if block.test_weights is None else losses * block.test_weights
-                both = xp.stack([weighted, weighted * losses])
-                sums += xp.sum(both, axis=(1, 2), dtype=xp.float64)
+            losses = xp.log(totals[count:]) - logits[count:, labels, rows]
+            weighted = losses * weights[count:]
+            sums += xp.sum(xp.stack([weighted, weighted * losses]), axis=(1, 2), dtype=xp.float64)
             # probabilities less the indicators of the classes
             residuals = odds[:count] / totals[:count, None, :]
-            residuals[:, block.places, rows] -= 1
-            if block.weights is not None:
-                residuals *= block.weights[:, None, :]
-            slopes = self._adjoint(block.A, residuals[:, 1:].reshape(-1, products.shape[1]))
-            gradient[block.train] += slopes.reshape(count, *ahead.shape[1:])
+            residuals[:, labels, rows] -= 1
+            residuals *= weights[:count, None, :]
+            slopes = self._adjoint(A, residuals[:, 1:].reshape(-1, len(order)))
+            gradient[runs[:count]] += slopes.reshape(count, *ahead.shape[1:])
         return gradient / self.total, on_host(sums), kept
 
     def _products(self, A: Any, coef: Any) -> Any:
         """Return the products of rows with coefficients of shape (m, p + 1), of shape (m, n)."""
-        shift = self.constant * coef[:, -1:]
-        if sparse.issparse(A):
-            return (A @ coef[:, :-1].T).T + (shift - coef[:, :-1] @ self.mean[:, None])
+        shift = self.constant * coef[:, -1:] - coef[:, :-1] @ self.offset[:, None]
         return coef[:, :-1] @ A.T + shift
 
     def _adjoint(self, A: Any, residuals: Any) -> Any:
         """Return the products of residuals of shape (m, n) with the rows."""
         sums = residuals.sum(axis=1)[:, None]
-        found = (A.T @ residuals.T).T - sums * self.mean if sparse.issparse(A) else residuals @ A
-        return array_namespace(residuals).concat([found, self.constant * sums], axis=1)
+        found = residuals @ A - sums * self.offset
+        return array_namespace(found).concat([found, self.constant * sums], axis=1)
 
     def _largest_eigenvalue(self) -> float:
         """Estimate the largest eigenvalue of XᵀX/n by a few steps of block power iteration."""
@@ -199,13 +190,10 @@ def _groups(members: NDArray[np.bool_]) -> list[Places]:
     """Return sets of rows with equal columns here, or all rows if these sets are too many."""
     # rows with equal columns have equal sums of random numbers
     draws = np.random.default_rng(0).integers(2**62 // len(members), size=len(members))
-    codes = np.zeros(members.shape[1], np.int64)
-    for one, draw in zip(members, draws, strict=True):
-        codes[one] += draw
-    _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    _, which, counts = np.unique(draws @ members, return_inverse=True, return_counts=True)
     # with repeated folds every row has the logits of all runs, and weights of zero
     if len(counts) > len(members) // 2 + 1:
-        return [np.arange(len(codes))]
+        return [np.arange(len(which))]
     return np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1])
 
 

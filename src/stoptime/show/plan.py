@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.bounds.plan import PlannedRun, batch_cost, best_penalty, planned_run
-from stoptime.logistic.lockstep import CrossEntropyPlan, plan_cross_entropy
-from stoptime.logistic.steps import layers
+from stoptime.logistic.lockstep import CrossEntropyPlan, layers, plan_cross_entropy
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.iterations import Nesterov
 from stoptime.methods.recurrence import Iteration
