@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,10 +26,7 @@ from stoptime.support.checks import is_whole, truth_value, whole_number
 from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    ClassWeight = Mapping[Any, float] | str | None
+ClassWeight = Mapping[Any, float] | str | None
 
 
 class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
@@ -271,7 +268,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
 
         return score
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the error of held-out rows against the steps, and the chosen stop."""
         check_is_fitted(self)
         from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra

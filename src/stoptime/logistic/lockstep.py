@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
@@ -19,9 +19,6 @@ from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_
 from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
 from stoptime.support.progress import progress
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Score = Callable[[Places, Array], float]  # of test rows and their logits, of shape (classes, n)
 
@@ -56,7 +53,7 @@ class CrossEntropyPlan:
             text += " No step helps: it is too long, or the columns say nothing of the classes."
         return text if self.finished else f"{text} It still falls there: plan a longer run."
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the error of held-out rows against the iterations, and the stop."""
         from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
@@ -191,9 +188,9 @@ def _run(
     try:
         # with folds, one more pass over the rows says how good the last step is
         for k in progress(range(max_iter + has_folds), f"{method.name}, steps"):
-            gradient, sums, logits = rows.gradient(ahead, shown, keep=score is not None)
+            gradient, losses, logits = rows.gradient(ahead, shown, keep=score is not None)
             if has_folds:
-                error, deviation = _error(rows, sums) if score is None else _scored(score, logits)
+                error, deviation = losses if score is None else _scored(score, logits)
                 found.errors.append(error)
                 found.standard_errors.append(deviation)
                 # a gain of less than a thousandth of the standard error, if there is one, is none
@@ -218,12 +215,6 @@ def _run(
     found.errors = np.array(found.errors)
     found.standard_errors = np.array(found.standard_errors)
     return found
-
-
-def _error(rows: Rows, sums: Array) -> tuple[float, float]:
-    """Return the mean log loss of test rows, and its standard error over rows."""
-    mean, square = sums / rows.test_total
-    return float(mean), float(np.sqrt(max(square - mean**2, 0.0) / rows.test_total))
 
 
 def _scored(score: Score, logits: Any) -> tuple[float, float]:

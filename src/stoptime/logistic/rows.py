@@ -8,7 +8,7 @@ step needs one product of the rows with all coefficients, and one of their trans
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
@@ -19,17 +19,7 @@ from stoptime.support.arrays import Array, array_namespace, is_device_array, on_
 
 Places = NDArray[np.intp]
 Split = tuple[Places, Places]
-
-
-class Block(NamedTuple):
-    """Some rows, their places in X and classes, and the runs that they train and then test."""
-
-    A: Any
-    order: Places
-    labels: Any
-    runs: list[int]
-    trained: int  # how many of the runs they train
-    weights: Any  # of shape (runs, n); zero for rows that do not belong to a run
+Pair = tuple[float, float]
 
 
 class Rows:
@@ -78,7 +68,9 @@ class Rows:
         self.mean = X.T @ alike(X, own / self.total * centred)
         # sparse rows would lose their zeros: their mean is subtracted from the products
         self.offset = self.mean * sparse.issparse(X)
-        self.blocks = []
+        # rows, their places in X, their classes, the runs that they train and then those that they
+        # test, how many they train, and weights of shape (runs, n): zero for rows of other runs
+        self.blocks: list[tuple[Any, Places, Any, list[int], int, Any]] = []
         # numbers of a block: few enough for the cache of a processor, or a gigabyte of a device
         numbers = 2**28 if is_device_array(X) else 2**18
         for group in _groups(members):
@@ -90,7 +82,7 @@ class Rows:
                 labels = alike(X, places[order], whole=True)
                 factors = alike(X, members[np.ix_(runs, order)] * own[order])
                 trained = int(np.sum(runs < count))
-                self.blocks.append(Block(A, order, labels, runs.tolist(), trained, factors))
+                self.blocks.append((A, order, labels, runs.tolist(), trained, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()
@@ -116,20 +108,18 @@ class Rows:
         """Return the products of XᵀX/n with row vectors, on the host."""
         given = alike(self.mean, vectors)
         found = 0 * given
-        for block in self.blocks:
+        for A, *_, count, weights in self.blocks:
             # the last run that a block trains is that on all rows
-            weights = block.weights[block.trained - 1]
-            found += self._adjoint(block.A, weights * self._products(block.A, given))
+            found += self._adjoint(A, weights[count - 1] * self._products(A, given))
         return np.asarray(on_host(found), np.float64) / self.total
 
-    def gradient(self, ahead: Any, shown: Any, keep: bool = False) -> tuple[Any, Array, Any]:
-        """Return the gradients of all runs at ``ahead``, and the losses of test rows at ``shown``.
+    def gradient(self, ahead: Any, shown: Any, keep: bool = False) -> tuple[Any, Pair, Any]:
+        """Return the gradients of all runs at ``ahead``, and the loss of test rows at ``shown``.
 
         Losses of training rows are summed, and divided by the number of all rows in every run: the
         best penalty for a mean loss falls like 1/n, and so a fold, which has fewer rows, should
-        advance more slowly than the fit to all rows. Of the losses of test rows there is the
-        weighted sum, and that of their squares. The rows and logits of each test set are kept on
-        demand.
+        advance more slowly than the fit to all rows. The loss of test rows is their mean and its
+        standard error. The rows and logits of each test set are kept on demand.
         """
         xp = array_namespace(ahead)
         both = xp.concat([ahead, shown[:-1]])
@@ -157,7 +147,9 @@ class Rows:
             residuals *= weights[:count, None, :]
             slopes = self._adjoint(A, residuals[:, 1:].reshape(-1, len(order)))
             gradient[runs[:count]] += slopes.reshape(count, *ahead.shape[1:])
-        return gradient / self.total, on_host(sums), kept
+        mean, square = on_host(sums) / (self.test_total or 1.0)
+        deviation = np.sqrt(max(square - mean**2, 0.0) / (self.test_total or 1.0))
+        return gradient / self.total, (float(mean), float(deviation)), kept
 
     def _products(self, A: Any, coef: Any) -> Any:
         """Return the products of rows with coefficients of shape (m, p + 1), of shape (m, n)."""
