@@ -21,11 +21,10 @@ from stoptime.bounds.iterations import (
     step_ratio,
 )
 from stoptime.methods.base import Method, as_filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.registry import get_method
-from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FINE = 1e-10  # the width of an enclosure of one variable and no mixture

@@ -18,10 +18,9 @@ from stoptime.bounds.certificates import parameter_error, risk_inflation, varian
 from stoptime.bounds.heavy_ball import estimated_heavy_ball
 from stoptime.bounds.minimax import estimated_game
 from stoptime.methods.base import Filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.ridge import IteratedRidge
+from stoptime.methods.ridge import Butterworth, IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
 from stoptime.theory.calibration import calibrate
 

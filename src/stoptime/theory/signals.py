@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.methods.base import Method
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow
 from stoptime.methods.iterations import GradientDescent, NuMethod
 from stoptime.methods.registry import get_method
-from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
 from stoptime.support.arrays import Array
 from stoptime.support.checks import nonnegative, positive_number
 
