@@ -354,9 +354,11 @@ class HighResolutionAcceleratedFlow(Filter):
     def _shrinkage(self, s: Array, t: Array) -> Array:
         half = self._root * s / 2
         square = s - half * half
-        decay = lambda _, t, half, w: np.exp(-half * t) * special.bessel_decay(self._nu, w * t)  # noqa: E731
-        cases = [(square >= 0, decay), (square < 0, self._overdamped)]
+        cases = [(square >= 0, self._oscillating), (square < 0, self._overdamped)]
         return special.piecewise(cases, s, t, half, np.sqrt(np.abs(square)))
+
+    def _oscillating(self, _: Array, t: Array, half: Array, w: Array) -> Array:
+        return np.asarray(np.exp(-half * t) * special.bessel_decay(self._nu, w * t))
 
     def _overdamped(self, s: Array, t: Array, half: Array, w: Array) -> Array:
         """Return exp(-at)·0F1(ν + 1; (wt)²/4) for a > w, where a² - w² = s."""
