@@ -59,14 +59,6 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         Coefficients of the logits; two classes have one logit.
     method_, stop_ : Method and int
         The method with its step as a number, and the number of steps.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = StoppedLogisticRegression(stop=50).fit(X, y)
-    >>> f"accuracy {model.score(X, y):.2f}"
-    'accuracy 0.99'
     """
 
     def __init__(
@@ -92,10 +84,7 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         return self._keep(rows, search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit.
-
-        X is anything that :meth:`stoptime.StoppedRegressorCV.predict` takes.
-        """
+        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
         check_is_fitted(self)
         logits = self._opened_rows(X).predicted(self.coef_.T, self.intercept_)
         return logits[:, 0] if len(self.classes_) == 2 else logits  # type: ignore[no-any-return]
@@ -155,15 +144,12 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     one_standard_error : bool, default=False
         Whether to stop at the first step whose error is within one standard error of the least.
     verbose : bool, default=False
-        Whether runs of more than a few seconds show their progress. Ctrl-C keeps the best step so
-        far.
+        Whether long runs show their progress. Ctrl-C keeps the best step so far.
 
     Attributes
     ----------
-    classes_, coef_, intercept_, method_
-        As in :class:`StoppedLogisticRegression`.
-    stop_ : int
-        The chosen number of steps, which are smaller ones if it was among the first three.
+    classes_, coef_, intercept_, method_, stop_
+        As in :class:`StoppedLogisticRegression`, at the chosen stop.
     stops_, errors_, standard_errors_ : arrays of shape (n_steps + 1,)
         0, 1, 2, ..., the errors of held-out rows after so many steps, and their standard errors: of
         the mean over rows for the log loss, over folds for other scorers.
@@ -227,15 +213,13 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
                 if runs[-1].ended == "interrupt":
                     break
         best = min(runs, key=lambda run: run.error)
-        if best.ended == "interrupt":
-            kept = f"the best step so far, {best.iterations}, is kept"
-            warn_user(f"The run was interrupted: {kept}.", StopWarning)
-        elif best.ended:
-            warn_user(
-                f"The error of held-out rows may still fall after max_iter={most} steps. "
-                "Standardise the columns, so that fewer steps are enough, or raise max_iter.",
-                StopWarning,
-            )
+        kept = f"The run was interrupted: the best step so far, {best.iterations}, is kept."
+        longer = (
+            f"The error of held-out rows may still fall after max_iter={most} steps. Standardise "
+            "the columns, so that fewer steps are enough, or raise max_iter."
+        )
+        if best.ended:
+            warn_user(kept if best.ended == "interrupt" else longer, StopWarning)
         self._candidates = [(run.method, run.error) for run in runs]
         self.best_score_ = -best.error
         self.errors_ = best.errors

@@ -1,8 +1,8 @@
-r"""Rows of a classification problem: gradients and held-out losses of several runs at once.
+"""Rows of a classification problem: gradients and held-out losses of several runs at once.
 
-There is a run for each fold, and a last one for all rows. A row trains some runs, which need its
-logits where the gradient is taken, and tests others, which need them at the present iterate. So a
-step needs one product of the rows with all coefficients, and one of their transpose with residuals.
+A row trains some runs, which need its logits where the gradient is taken, and tests others, which
+need them at the present iterate. So a step needs one product of the rows with all coefficients, and
+one of their transpose with residuals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from array_api_compat import device
 from numpy.typing import NDArray
 from scipy import sparse
 
-from stoptime.support.arrays import Array, array_namespace, is_device_array, on_host, slices
+from stoptime.support.arrays import (
+    Array,
+    array_namespace,
+    as_dtype,
+    is_device_array,
+    like,
+    on_host,
+    slices,
+)
 
 Places = NDArray[np.intp]
 Split = tuple[Places, Places]
@@ -77,9 +85,9 @@ class Rows:
             runs = np.flatnonzero(members[:, group].any(axis=1))
             for part in slices(len(group), numbers // max(p, n_classes * len(runs))):
                 order = group[part]
-                at = alike(X, order, whole=True)
+                at = like(X, order)
                 A = X[at] if sparse.issparse(X) else X[at] - self.mean
-                labels = alike(X, places[order], whole=True)
+                labels = like(X, places[order])
                 factors = alike(X, members[np.ix_(runs, order)] * own[order])
                 trained = int(np.sum(runs < count))
                 self.blocks.append((A, order, labels, runs.tolist(), trained, factors))
@@ -189,10 +197,6 @@ def _groups(members: NDArray[np.bool_]) -> list[Places]:
     return np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1])
 
 
-def alike(reference: Any, values: Any, whole: bool = False) -> Any:
-    """Return numbers where the reference is, in its type or as whole numbers."""
-    if not is_device_array(reference):
-        return np.asarray(values, None if whole else reference.dtype)
-    xp = array_namespace(reference)
-    dtype = xp.int64 if whole else reference.dtype
-    return xp.asarray(values, dtype=dtype, device=reference.device)
+def alike(reference: Any, values: Any) -> Any:
+    """Return numbers where the reference is, in its type."""
+    return as_dtype(like(reference, values), reference.dtype)
