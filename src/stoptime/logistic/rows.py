@@ -89,8 +89,10 @@ class Rows:
                 A = X[at] if sparse.issparse(X) else X[at] - self.mean
                 labels = like(X, places[order])
                 factors = alike(X, members[np.ix_(runs, order)] * own[order])
-                trained = int(np.sum(runs < count))
-                self.blocks.append((A, order, labels, runs.tolist(), trained, factors))
+                used = runs.tolist()
+                self.blocks.append(
+                    (A, order, labels, used, sum(run < count for run in used), factors)
+                )
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()

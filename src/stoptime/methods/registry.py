@@ -53,9 +53,15 @@ ADAPTIVE = _by_name(Adam, AdamW, RMSProp, AdaGrad)
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
 ALIASES: dict[str, type[Method]] = {"nesterov-flow": flows.AcceleratedFlow}
 """Other names that are accepted wherever the name of a method is."""
-_OTHERS = (Decayed, VanishingDecay, Averaged, flows.AveragedFlow, iterations.SGD)
-_OTHERS += (iterations.OptimalIteration, flows.HighResolutionAcceleratedFlow)
-WRITABLE = ALL_METHODS | _by_name(*_OTHERS)
+WRITABLE = ALL_METHODS | _by_name(
+    Decayed,
+    VanishingDecay,
+    Averaged,
+    flows.AveragedFlow,
+    flows.HighResolutionAcceleratedFlow,
+    iterations.SGD,
+    iterations.OptimalIteration,
+)
 """The methods that can be written to a file: also those that are not found by a name."""
 
 FAMILY: tuple[Filter, ...] = (Ridge(), flows.GradientFlow(), flows.CriticalFlow())
