@@ -7,6 +7,7 @@ is involved. The figure shows one of the settings along the whole path.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from sklearn.linear_model import LogisticRegression
 import stoptime as st
 from benchmarks.page import PAGES, on
 from stoptime.logistic.lockstep import search
-from stoptime.logistic.lockstep import steps as walked
 from stoptime.logistic.rows import Rows
 
 ROWS, COLUMNS, NEW, DRAWS = 300, 100, 5000, 20
@@ -73,13 +73,8 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
         step = 1 / rows.curvature() / 3**method.time_power
         method = method.with_step(step)
     tuned = search(rows, method, 0).method
-    walk = walked(tuned, rows.start())
-    ahead, shown = next(walk)
-    found = [shown[-1, :, :-1]]
-    for _ in range(steps):
-        ahead, shown = walk.send(rows.gradient(ahead, shown)[0])
-        found.append(shown[-1, :, :-1])
-    return np.array(found), tuned
+    run = tuned.steps(lambda at: tuned.epsilon * rows.gradient(at, at)[0], rows.start())
+    return np.array([shown[-1, :, :-1] for shown in islice(run, steps + 1)]), tuned
 
 
 def simulated(draws: int = DRAWS) -> dict[str, Any]:

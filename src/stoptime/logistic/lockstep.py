@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
 from stoptime.logistic.rows import Places, Rows
-from stoptime.methods.averages import Averaged, Decayed, VanishingDecay
+from stoptime.methods.averages import Wrapped
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_of
@@ -43,6 +42,15 @@ class CrossEntropyPlan:
     def finished(self) -> bool:
         """Whether the errors had risen in the end; otherwise a longer run may be better."""
         return not self.ended
+
+    def add(self, error: float, deviation: float, coef: Any) -> None:
+        """Add the errors after one more step, with the coefficients of the run on all rows."""
+        # a gain of less than a thousandth of the standard error, if there is one, is none
+        least = 1e-3 * deviation if deviation > 0 else 0.0
+        if not self.errors or error < self.error - least:
+            self.iterations, self.coef = len(self.errors), coef
+        self.errors.append(error)
+        self.standard_errors.append(deviation)
 
     def __str__(self) -> str:
         text = (
@@ -89,49 +97,18 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
     return X, classes, places
 
 
-def layers(method: Any) -> tuple[Averaged | None, Any, Recurrence]:
-    """Return the average, the decay and the iteration of a method that can be run step by step."""
-    average = method if isinstance(method, Averaged) else None
-    inner = method if average is None else average.method
-    decayed = inner if isinstance(inner, Decayed | VanishingDecay) else None
-    inner = inner if decayed is None else decayed.method
-    if not isinstance(inner, Recurrence) or (average and average.kind == "tail"):
-        raise ValueError(
+def iteration_of(method: Any) -> Recurrence:
+    """Return the iteration in a method that can be run step by step."""
+    inner = method
+    while isinstance(inner, Wrapped) and getattr(inner, "kind", "") != "tail":
+        inner = inner.method
+    if not isinstance(inner, Recurrence):
+        raise ValueError(  # noqa: TRY004 - a method is legal
             f"Cross-entropy is fitted step by step, and {method} cannot be run so: take "
             '"nesterov", "gradient-descent", "heavy-ball", one of them with weight decay, or '
             'their "polyak" or "exponential" average.'
         )
-    return average, decayed, inner
-
-
-def steps(method: Any, start: Any) -> Generator[tuple[Any, Any], Any, None]:
-    """Yield where the next gradient is taken, and the result after 0, 1, 2, ... steps.
-
-    It is the loop of :func:`stoptime.methods.recurrence.iterates`, but the caller sends the
-    gradients. The coefficients are those of several runs, which take the steps together.
-    """
-    average, decayed, iteration = layers(method)
-    value = shown = start
-    move = total = 0 * start
-    for k in count(1):
-        update = (iteration if decayed is None else decayed).update(k)
-        ahead = value + update.lookahead * move
-        gradient = yield ahead, shown
-        slope = iteration.epsilon * gradient
-        if isinstance(decayed, VanishingDecay):
-            # the intercept does not decay
-            slope[..., :-1] += update.pull * ahead[..., :-1]
-        elif decayed is not None:
-            # coefficients decay towards where they start, which is zero except for an intercept
-            slope += update.pull * (ahead - start)
-        move = update.momentum * move - update.weight * slope
-        value = shown = value + update.stride * move - update.direct * slope
-        if average is not None and average.kind == "exponential":
-            share = 1.0 if k == 1 else 1 - average.decay
-            total = shown = total + share * (value - total)
-        elif average is not None:
-            total = total + value
-            shown = total / k
+    return inner
 
 
 def search(rows: Rows, method: Any, max_iter: int, score: Score | None = None) -> CrossEntropyPlan:
@@ -143,7 +120,7 @@ def search(rows: Rows, method: Any, max_iter: int, score: Score | None = None) -
     the best step is among the first three, then these were too long: the run is repeated with steps
     of a third of the time, three times at most.
     """
-    layers(method)  # raises where it cannot be run
+    iteration_of(method)  # raises where it cannot be run
     automatic = getattr(method, "step", None) == "auto"
     if automatic:
         method = method.with_step(1 / rows.curvature() if rows.largest > 0 else 1.0)
@@ -175,37 +152,49 @@ def _run(
     A checked run also ends where its curvature exceeds that for which its step is made. Ctrl-C
     keeps the best step so far.
     """
-    iteration = layers(method)[2]
+    iteration = iteration_of(method)
     # half-way from the curvature for which the step is made to where a run diverges
     largest = (1 + iteration.limit) / 2 / iteration.epsilon
     # oscillations of a constant momentum do not become slower, so that errors fall again
     patience = 2.0 if getattr(iteration, "momentum", None) else 0.25
     has_folds = rows.test_total > 0
     found = CrossEntropyPlan(method, ended="max_iter")
-    walk = steps(method, rows.start())
-    ahead, shown = next(walk)
-    before: tuple[Any, Any] | None = None
+    start = rows.start()
+    taken: Any = None
+    before: Any = None  # where the last gradient was taken, and its value
+
+    def gradient(ahead: Any) -> Any:
+        nonlocal taken
+        # one pass over the rows gives the gradients, and the errors of what is shown
+        taken = ahead, *rows.gradient(ahead, shown, keep=score is not None)
+        slope = iteration.epsilon * taken[1]
+        if rows.centred:
+            # a free intercept does not decay
+            slope[..., -1] -= method.update(k + 1).pull * (ahead - start)[..., -1]
+        return slope
+
+    run = method.steps(gradient, start)
+    shown = next(run)
     try:
         # with folds, one more pass over the rows says how good the last step is
         for k in progress(range(max_iter + has_folds), f"{method.name}, steps"):
-            gradient, losses, logits = rows.gradient(ahead, shown, keep=score is not None)
+            following = next(run)
+            ahead, slope, losses, logits = taken
             if has_folds:
                 error, deviation = losses if score is None else _scored(score, logits)
-                found.errors.append(error)
-                found.standard_errors.append(deviation)
-                # a gain of less than a thousandth of the standard error, if there is one, is none
-                least = 1e-3 * deviation if deviation > 0 else 0.0
-                if k == 0 or error < found.error - least:
-                    found.iterations, found.coef = k, shown[-1]
+                found.add(error, deviation, shown[-1])
                 if k > (1 + patience) * found.iterations + 20 * patience:
                     found.ended = ""
                     break
-            if before and _curvature(*before, ahead, gradient) > largest:
+            if (
+                is_checked
+                and k
+                and _curvature(ahead - before[0], slope - before[1], ahead) > largest
+            ):
                 found.ended = "curvature"
                 break
-            before = (ahead, gradient) if is_checked else None
-            if k < max_iter:
-                ahead, shown = walk.send(gradient)
+            before = ahead, slope
+            shown = following
     except KeyboardInterrupt:
         if not found.errors:
             raise
@@ -227,15 +216,13 @@ def _scored(score: Score, logits: Any) -> tuple[float, float]:
     return float(np.mean(found)), float(spread)
 
 
-def _curvature(old: Any, old_gradient: Any, new: Any, new_gradient: Any) -> float:
-    """Return the largest curvature of the loss between two points, over all runs."""
-    xp = array_namespace(new)
-    move = new - old
-    rise = new_gradient - old_gradient
+def _curvature(move: Any, rise: Any, point: Any) -> float:
+    """Return the largest curvature of the loss along a move to a point, over all runs."""
+    xp = array_namespace(move)
     # the logits of the first class are minus the sum of the others, and move as well
     moved = move + xp.sum(move, axis=1, keepdims=True)
     squares = xp.sum(move * moved, axis=(1, 2))
     # where coefficients hardly move, the rounding of gradients would look like a curvature
-    still = squares <= 1e-10 * xp.sum(new * new, axis=(1, 2))
+    still = squares <= 1e-10 * xp.sum(point * point, axis=(1, 2))
     rises = xp.sum(moved * rise, axis=(1, 2))
     return float(xp.max(xp.where(still, 0 * rises, rises / (squares + still))))

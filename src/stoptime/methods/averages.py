@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from stoptime.methods.base import Method
 from stoptime.methods.flows import AveragedFlow, GradientFlow
 from stoptime.methods.iterations import Nesterov, OptimalIteration
-from stoptime.methods.recurrence import Iteration, Recurrence, Update
+from stoptime.methods.recurrence import Gradient, Iteration, Recurrence, Update
 from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, instance_of, nonnegative, positive_number
 
@@ -118,13 +118,13 @@ class Decayed(Wrapped):
         update = self.method.update(k)
         return update._replace(pull=update.pull + self.epsilon * self.weight_decay)
 
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
+    def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
+        """Yield the results after 0, 1, 2, ... iterations on any loss."""
         if not isinstance(self.method, Averaged):
-            return super().run(s, start)
+            return super().steps(gradient, start)
         # the decay of an average is the average with decay
         decayed = self.with_params(method=self.method.method)
-        return self.method.with_params(method=decayed).run(s, start)
+        return self.method.with_params(method=decayed).steps(gradient, start)
 
     def _mean(self, s: Array, g: Array) -> Array:
         return (self.weight_decay + s * g) / (s + self.weight_decay)
@@ -239,21 +239,21 @@ class Averaged(Wrapped):
                 "An average of averages has no use: average the iteration itself."
             )
 
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        run = self.method.run(s, start)
+    def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
+        """Yield the results after 0, 1, 2, ... iterations on any loss."""
+        run = self.method.steps(gradient, start)
         yield next(run)
         # a second run at half the speed drops what leaves the window, so no history is stored
-        behind = islice(self.method.run(s, start), 1, None)
+        behind = islice(self.method.steps(gradient, start), 1, None)
         average: Any = 0.0
         total: Any = 0.0
         for k, value in enumerate(run, 1):
             if self.kind == "exponential":
                 share = 1.0 if k == 1 else 1 - self.decay
-                average = (1 - share) * average + share * value
+                average = average + share * (value - average)
                 yield average
                 continue
             total = total + value
             if self.kind == "tail" and k % 2 == 0:
-                total -= next(behind)
+                total = total - next(behind)
             yield total / (k - k // 2 if self.kind == "tail" else k)

@@ -27,6 +27,7 @@ from stoptime.support.checks import iteration_numbers, positive_number
 
 Indices = NDArray[np.intp]
 Value = TypeVar("Value")
+Gradient = Callable[[Any], Any]
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
@@ -43,38 +44,29 @@ class Update(NamedTuple):
     pull: float = 0.0  #: What a ridge penalty adds to εs.
 
 
-def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterator[Array]:
-    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array.
+def iterates(updates: Callable[[int], Update], gradient: Gradient, start: Any) -> Iterator[Any]:
+    """Yield the values after 0, 1, 2, ... steps without end, on whatever device the start is.
 
-    The shrinkage starts at 1 without a source term, the gain over ε at 0 with a source term of 1.
-    Neither is computed from the other, so neither suffers from cancellation.
+    The gradient is that of the loss times ε, and a penalty pulls towards the start.
     """
-    shape = np.broadcast_shapes(x.shape, start.shape)
-    value = np.array(np.broadcast_to(start, shape), dtype=np.float64)
-    move = np.zeros_like(value)
-    slope = np.empty_like(value)
-    rate = x
-    source = 1 - start
-    last = 0.0
+    value = start
+    move = 0 * start
     for k in count(1):
         yield value
         momentum, lookahead, weight, stride, direct, pull = updates(k)
-        # a coefficient that decays to zero has the gain 0 and the shrinkage 1, where both start
-        if pull != last:
-            rate = x + pull
-            source = 1 - start + pull * start
-            last = pull
-        # in place: a step costs little more than its memory traffic
-        np.multiply(move, lookahead, out=slope)
-        slope += value
-        slope *= rate
-        slope -= source
+        ahead = value
+        if lookahead:
+            ahead = lookahead * move
+            ahead += value
+        slope = gradient(ahead)
+        if pull:
+            slope += pull * (ahead - start)
         if direct:
-            value -= direct * slope
+            value = value - direct * slope
         slope *= weight
         move *= momentum
         move -= slope
-        value += move if stride == 1 else stride * move
+        value = value + (move if stride == 1 else stride * move)
 
 
 def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
@@ -121,12 +113,29 @@ class Iteration(Filter):
         """Return the iteration with another step."""
         return self.with_params(step=step)
 
+    def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
+        """Yield the results after 0, 1, 2, ... iterations on any loss; ``gradient`` is ε times its.
+
+        One step is taken for each result that is asked for.
+        """
+        return iterates(self.update, gradient, start)
+
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
 
-        The arguments are broadcast. The next value may be written to the same array.
+        The shrinkage has no source term, and the gain over ε one of 1. Neither is computed from the
+        other, so neither suffers from cancellation.
         """
-        return iterates(self.update, self.epsilon * s, start)
+        x = self.epsilon * s
+        source = 1 - start
+
+        def gradient(point: Array) -> Array:
+            slope = x * point
+            slope -= source  # in place: a step costs little more than its memory traffic
+            return slope
+
+        shape = np.broadcast_shapes(x.shape, start.shape)
+        return self.steps(gradient, np.broadcast_to(start, shape))
 
     @property
     def follows_flow(self) -> bool:
@@ -206,7 +215,7 @@ class Iteration(Filter):
             return
         values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
         for part in slices(len(stops), height):
-            table = np.array([next(values).copy() for _ in stops[part]])
+            table = np.array([next(values) for _ in stops[part]])
             yield table[:, 0].T, self.epsilon * table[:, 1].T
 
 
