@@ -311,6 +311,7 @@ FIRST_ORDER: dict[str, Maker] = {
     "ridge": lambda _: st.Ridge(),
     "iterated ridge": lambda _: st.IteratedRidge(),
     "six times iterated ridge": lambda _: st.IteratedRidge(times=6),
+    "steep edge": lambda _: st.Butterworth(order=3),
     "gradient flow": lambda _: st.GradientFlow(),
     "averaged gradient flow": lambda _: st.Averaged(st.GradientFlow()),
     "tail of gradient flow": lambda _: st.Averaged(st.GradientFlow(), "tail"),

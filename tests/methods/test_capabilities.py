@@ -301,3 +301,26 @@ def test_an_iteration_without_momentum_is_gradient_descent(method):
     np.testing.assert_array_equal(*grids)
     assert st.calibrate(method.in_units_of(0.01)) == st.calibrate(descent.in_units_of(0.01))
     assert method.as_flow() == st.GradientFlow()
+
+
+@pytest.mark.parametrize("method", [st.Adam(), st.AdaGrad(), st.ConjugateGradient()], ids=str)
+def test_what_needs_a_filter_is_refused_with_advice(method):
+    X, y = make_data(20, 3)
+    calls = [
+        lambda: st.StoppedRegressorCV(method).fit(X, y),
+        lambda: st.StoppedRegressorCV(method, rule="path-gcv").fit(X, y),
+        lambda: st.StoppedRegressor(method).fit(X, y),
+        lambda: st.leave_one_out(X, y, method, [3]),
+        lambda: st.left_out_predictions(X, y, method, 3),
+        lambda: st.path_gcv(st.decompose(X, y), method, [3]),
+        lambda: st.risk(method, [1], eigenvalues=S, signal=S, noise=1, n_samples=9),
+        lambda: st.equivalent_stop(method, 0.1),
+        lambda: st.equivalent_penalty(method, 5),
+        lambda: st.plan(0.1, lr=0.1, method=method),
+        lambda: st.bounds.risk_inflation(method),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"depends on the response.*nesterov.*cv=5.*=.sure."):
+            call()
+    with pytest.raises(ValueError, match=r"whole numbers.*1\.5"):
+        st.path(X, y, method, [1.5])
