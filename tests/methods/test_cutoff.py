@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import stoptime as st
-from contract import case
+from contract import case, refit
 from stoptime.theory.search import risk_ratio
 
 CUTOFF = st.SpectralCutoff()
@@ -121,6 +121,17 @@ def test_sparse_data_need_every_eigenvalue(rng, monkeypatch):
     krylov = st.decompose(X, y, solver="krylov", max_gain=1.0)
     with pytest.raises(ValueError, match="needs all of XᵀX"):
         st.path(krylov, CUTOFF, [1])
+
+
+@pytest.mark.parametrize("order", [1, 3, 4])
+def test_leave_one_out_of_a_steep_edge_is_that_of_refits(order):
+    found = case("tall")
+    stops = np.array([0.3, 3.0, 40.0])
+    method = st.Butterworth(order)
+    refits = refit(found.X, found.y, method, stops)
+    curve = st.leave_one_out(found.X, found.y, method, stops)
+    expected = ((refits - found.y[:, None]) ** 2).mean(axis=(1, 2))
+    np.testing.assert_allclose(curve.errors, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
