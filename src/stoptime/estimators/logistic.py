@@ -16,7 +16,7 @@ from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.probabilities import FromDecisions
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
-from stoptime.logistic.rows import Places, Rows, Split
+from stoptime.logistic.rows import Places, Rows, Split, Tested
 from stoptime.methods.averages import VanishingDecay
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
@@ -240,15 +240,21 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         return dict(self._candidates)
 
     def _score(self, places: Places, weights: Array | None) -> Score:
-        """Return the scorer as a function of test rows and their logits."""
+        """Return the negative mean score of the test sets and its standard error, as a function."""
         scorer = get_scorer(self.scoring)
         model = FromDecisions()
         model.classes_ = self.classes_
 
-        def score(rows: Places, logits: Array) -> float:
-            options = {} if weights is None else {"sample_weight": weights[rows]}
-            values = logits[1] - logits[0] if len(logits) == 2 else logits.T
-            return float(scorer(model, values, self.classes_[places[rows]], **options))
+        def score(kept: list[list[Tested]]) -> tuple[float, float]:
+            found = []
+            for parts in kept:
+                rows = np.concatenate([one for one, _ in parts])
+                logits = np.concatenate([values for _, values in parts], axis=1)
+                options = {} if weights is None else {"sample_weight": weights[rows]}
+                values = logits[1] - logits[0] if len(logits) == 2 else logits.T
+                found.append(scorer(model, values, self.classes_[places[rows]], **options))
+            spread = np.std(found) / np.sqrt(len(found) - 1) if len(found) > 1 else np.nan
+            return -float(np.mean(found)), float(spread)
 
         return score
 

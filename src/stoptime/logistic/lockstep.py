@@ -10,16 +10,16 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
-from stoptime.logistic.rows import Places, Rows
+from stoptime.logistic.rows import Places, Rows, Tested
 from stoptime.methods.averages import Wrapped
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_of
-from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
+from stoptime.support.arrays import array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
 from stoptime.support.progress import progress
 
-Score = Callable[[Places, Array], float]  # of test rows and their logits, of shape (classes, n)
+Score = Callable[[list[list[Tested]]], tuple[float, float]]  # error and its standard error
 
 
 @dataclass
@@ -179,9 +179,9 @@ def _run(
         # with folds, one more pass over the rows says how good the last step is
         for k in progress(range(max_iter + has_folds), f"{method.name}, steps"):
             following = next(run)
-            ahead, slope, losses, logits = taken
+            ahead, slope, *losses, logits = taken
             if has_folds:
-                error, deviation = losses if score is None else _scored(score, logits)
+                error, deviation = losses if score is None else score(logits)
                 found.add(error, deviation, shown[-1])
                 if k > (1 + patience) * found.iterations + 20 * patience:
                     found.ended = ""
@@ -204,16 +204,6 @@ def _run(
     found.errors = np.array(found.errors)
     found.standard_errors = np.array(found.standard_errors)
     return found
-
-
-def _scored(score: Score, logits: Any) -> tuple[float, float]:
-    """Return the negative mean score of the folds, and its standard error over folds."""
-    found = []
-    for parts in logits:
-        orders, values = zip(*parts, strict=True)
-        found.append(-score(np.concatenate(orders), np.concatenate(values, axis=1)))
-    spread = np.std(found) / np.sqrt(len(found) - 1) if len(found) > 1 else np.nan
-    return float(np.mean(found)), float(spread)
 
 
 def _curvature(move: Any, rise: Any, point: Any) -> float:

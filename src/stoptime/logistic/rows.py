@@ -27,7 +27,7 @@ from stoptime.support.arrays import (
 
 Places = NDArray[np.intp]
 Split = tuple[Places, Places]
-Pair = tuple[float, float]
+Tested = tuple[Places, Array]  # some rows of a test set, and their logits of shape (classes, n)
 
 
 class Rows:
@@ -123,7 +123,9 @@ class Rows:
             found += self._adjoint(A, weights[count - 1] * self._products(A, given))
         return np.asarray(on_host(found), np.float64) / self.total
 
-    def gradient(self, ahead: Any, shown: Any, keep: bool = False) -> tuple[Any, Pair, Any]:
+    def gradient(
+        self, ahead: Any, shown: Any, keep: bool = False
+    ) -> tuple[Any, float, float, list[list[Tested]]]:
         """Return the gradients of all runs at ``ahead``, and the loss of test rows at ``shown``.
 
         Losses of training rows are summed, and divided by the number of all rows in every run: the
@@ -135,7 +137,7 @@ class Rows:
         both = xp.concat([ahead, shown[:-1]])
         gradient = 0 * ahead
         sums = xp.zeros(2, dtype=xp.float64, device=device(ahead))
-        kept: list[list[tuple[Places, Any]]] = [[] for _ in self.priors[1:]]
+        kept: list[list[Tested]] = [[] for _ in self.priors[1:]]
         for A, order, labels, runs, count, weights in self.blocks:
             products = self._products(A, both[runs].reshape(-1, both.shape[2]))
             others = products.reshape(len(runs), -1, len(order))
@@ -159,7 +161,7 @@ class Rows:
             gradient[runs[:count]] += slopes.reshape(count, *ahead.shape[1:])
         mean, square = on_host(sums) / (self.test_total or 1.0)
         deviation = np.sqrt(max(square - mean**2, 0.0) / (self.test_total or 1.0))
-        return gradient / self.total, (float(mean), float(deviation)), kept
+        return gradient / self.total, float(mean), float(deviation), kept
 
     def _products(self, A: Any, coef: Any) -> Any:
         """Return the products of rows with coefficients of shape (m, p + 1), of shape (m, n)."""
