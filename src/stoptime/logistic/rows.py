@@ -81,7 +81,10 @@ class Rows:
         self.blocks: list[tuple[Any, Places, Any, list[int], int, Any]] = []
         # numbers of a block: few enough for the cache of a processor, or a gigabyte of a device
         numbers = 2**28 if is_device_array(X) else 2**18
-        for group in _groups(members):
+        # rows of a test set share the runs that they train; rows of several test sets have all runs
+        label = np.arange(1, count) @ members[count:]
+        label *= members[count:].sum(axis=0).max() <= 1
+        for group in (np.flatnonzero(label == one) for one in np.unique(label)):
             runs = np.flatnonzero(members[:, group].any(axis=1))
             for part in slices(len(group), numbers // max(p, n_classes * len(runs))):
                 order = group[part]
@@ -89,10 +92,8 @@ class Rows:
                 A = X[at] if sparse.issparse(X) else X[at] - self.mean
                 labels = like(X, places[order])
                 factors = alike(X, members[np.ix_(runs, order)] * own[order])
-                used = runs.tolist()
-                self.blocks.append(
-                    (A, order, labels, used, sum(run < count for run in used), factors)
-                )
+                trained = int(np.count_nonzero(runs < count))
+                self.blocks.append((A, order, labels, [*map(int, runs)], trained, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()
@@ -188,17 +189,6 @@ class Rows:
                 break
             vectors = found
         return largest
-
-
-def _groups(members: NDArray[np.bool_]) -> list[Places]:
-    """Return sets of rows with equal columns here, or all rows if these sets are too many."""
-    # rows with equal columns have equal sums of random numbers
-    draws = np.random.default_rng(0).integers(2**62 // len(members), size=len(members))
-    _, which, counts = np.unique(draws @ members, return_inverse=True, return_counts=True)
-    # with repeated folds every row has the logits of all runs, and weights of zero
-    if len(counts) > len(members) // 2 + 1:
-        return [np.arange(len(which))]
-    return np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1])
 
 
 def alike(reference: Any, values: Any) -> Any:

@@ -194,8 +194,7 @@ class HeavyBallFlow(Filter):
     Parameters
     ----------
     damping : float or "critical", default="critical"
-        The γ above. "critical" is the square root of the smallest eigenvalue, which must be
-        positive.
+        The γ above; "critical" is the root of the smallest eigenvalue, which must be positive.
 
     Examples
     --------
@@ -311,8 +310,7 @@ class HighResolutionAcceleratedFlow(Filter):
     with ν = (r-1)/2, u = ωt and ω² = s - εs²/4: accelerated flow with a lower frequency and with a
     damping that grows with the eigenvalue. Its value at t = √ε(k + (r-2)/2) is within O(ε) of
     iterate k of :class:`stoptime.Nesterov`, where accelerated flow is within O(√ε). See Shi, Du,
-    Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution differential
-    equations.
+    Jordan, Su (2022).
 
     Parameters
     ----------
