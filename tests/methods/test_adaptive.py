@@ -72,6 +72,16 @@ def test_degrees_of_freedom_are_the_derivative_of_the_fit(method, intercept):
     assert drawn.degrees_of_freedom[0] == intercept
 
 
+def test_a_rotation_of_the_features_changes_the_path():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4))
+    y = X[:, 0] + rng.standard_normal(30)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    plain = st.path(X, y, st.Adam(), [10]).predict(X)
+    turned = st.path(X @ turn, y, st.Adam(), [10]).predict(X @ turn)
+    assert np.abs(plain - turned).max() > 1e-3
+
+
 def test_a_weight_of_two_counts_a_row_twice_and_targets_are_apart():
     X, y = make_data(20, 3)
     twice = np.append(np.arange(20), 4)

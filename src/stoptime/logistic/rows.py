@@ -92,8 +92,8 @@ class Rows:
                 A = X[at] if sparse.issparse(X) else X[at] - self.mean
                 labels = like(X, places[order])
                 factors = alike(X, members[np.ix_(runs, order)] * own[order])
-                trained = int(np.count_nonzero(runs < count))
-                self.blocks.append((A, order, labels, [*map(int, runs)], trained, factors))
+                first = int(np.searchsorted(runs, count))
+                self.blocks.append((A, order, labels, runs.tolist(), first, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()
