@@ -141,27 +141,3 @@ def test_plans_with_decay():
     # a gain that is never reached is that of the last stop
     decayed = Decayed(GradientDescent(0.5), 0.1)
     assert stop_with_gain(decayed, 20.0) == decayed.horizon
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: Decayed(Nesterov(), 0.0), ValueError, "weight_decay must be a positive number"),
-        (
-            lambda: st.VanishingDecay(st.OptimalIteration(1.0, penalty=0.1)),
-            TypeError,
-            "without decay",
-        ),
-        (lambda: Averaged(Averaged(Nesterov())), ValueError, "average of averages"),
-        (lambda: Averaged(st.GradientFlow(), "exponential"), ValueError, "no closed form"),
-        (lambda: Averaged(Nesterov(), "mean"), ValueError, 'kind must be one of "polyak", "tail"'),
-        (lambda: Averaged(Nesterov(), "exponential", 1.0), ValueError, "decay must be at least 0"),
-        (lambda: Decayed(HeavyBall(3.9, 0.99), 0.3).tuned_to([1.0]), ValueError, "diverges"),
-        (lambda: Averaged("nesterov"), TypeError, r"needs an iteration, such as Nesterov\(\)"),
-        (lambda: Averaged(st.ConjugateGradient()), TypeError, "needs an iteration"),
-        (lambda: Decayed(st.AcceleratedFlow(), 0.1), TypeError, "needs an iteration"),
-    ],
-)
-def test_bad_combinations_are_refused(make, error, message):
-    with pytest.raises(error, match=message):
-        make()

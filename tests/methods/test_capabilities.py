@@ -324,3 +324,53 @@ def test_what_needs_a_filter_is_refused_with_advice(method):
             call()
     with pytest.raises(ValueError, match=r"whole numbers.*1\.5"):
         st.path(X, y, method, [1.5])
+
+
+SGD, Averaged, Decayed, made = st.SGD, st.Averaged, st.Decayed, st.schedules
+OPTIMAL = st.OptimalIteration(1.0, penalty=0.1)
+BAD_VALUES = [
+    (lambda: st.Adam(lr=0), "lr must be a positive number"),
+    (lambda: st.Adam(betas=(0.9, 1.0)), "betas must be at least 0 and below 1"),
+    (lambda: st.Adam(betas=0.9), "betas must be two numbers"),
+    (lambda: st.RMSProp(alpha=-0.1), "alpha must be"),
+    (lambda: st.AdaGrad(eps=0.0), "eps must be a positive number"),
+    (lambda: st.AdamW(weight_decay=2.0), "weight_decay must be"),
+    (lambda: st.path(*make_data(9, 2), st.Adam(), [np.inf]), "has no limit"),
+    (lambda: Decayed(Nesterov(), 0.0), "weight_decay must be a positive number"),
+    (lambda: Averaged(Averaged(Nesterov())), "average of averages"),
+    (lambda: Averaged(st.GradientFlow(), "exponential"), "no closed form"),
+    (lambda: Averaged(Nesterov(), "mean"), 'kind must be one of "polyak", "tail"'),
+    (lambda: Averaged(Nesterov(), "exponential", 1.0), "decay must be at least 0"),
+    (lambda: Decayed(HeavyBall(3.9, 0.99), 0.3).tuned_to([1.0]), "diverges"),
+    *((lambda v=v: HeavyBall(momentum=v), "momentum must be.*below 1") for v in (1, -0.1, True)),
+    *((lambda v=v: NuMethod(step=v), "step must be") for v in (0, np.inf, "fast", [0.1, 0.2])),
+    (lambda: Nesterov(momentum=Constant(1.0)), "momentum must be at least 0 and below 1"),
+    (lambda: GradientDescent(lambda _: np.nan), "finite non-negative numbers; got nan"),
+    (lambda: HeavyBall(0.1, np.array(["auto", "auto"])), "momentum must be"),
+    (lambda: SGD(0.1, 0.0, nesterov=True), "needs a momentum above zero"),
+    (lambda: SGD(0.1, 0.9, dampening=0.5, nesterov=True), "no dampening"),
+    (lambda: SGD(momentum="auto", nesterov=True), "give the momentum as a number"),
+    (lambda: Cosine(0.0, 10), "peak must be a positive number"),
+    (lambda: Cosine(0.1, 0), "total must be a whole number of at least 1"),
+    (lambda: Cosine(0.1, 10, warmup=10), "warmup must be less than total"),
+    (lambda: Cosine(0.1, 10, end=-1.0), "values of a schedule must be finite non-negative"),
+    (lambda: made.StepDecay(0.1, 0), "every must be a whole number"),
+    (lambda: made.StepDecay(0.1, 5, factor=1.5), "factor must be a number between 0 and 1"),
+    (lambda: made.StepDecay(0.1, 5, warmup="x"), "warmup must be a whole number"),
+    (lambda: made.Polynomial(0.1, 5, power=-1.0), "power must be a positive number"),
+    (lambda: made.OneCycle(0.1, 10, rise=0.05), "must exceed one iteration"),
+    (lambda: made.Listed((0.0, 0.0)), "zero at every iteration"),
+    (lambda: made.Listed(()), "A schedule needs a list of values"),
+]
+BAD_TYPES = [
+    (lambda: st.VanishingDecay(OPTIMAL), "without decay"),
+    (lambda: Averaged("nesterov"), r"needs an iteration, such as Nesterov\(\)"),
+    (lambda: Averaged(st.ConjugateGradient()), "needs an iteration"),
+    (lambda: Decayed(st.AcceleratedFlow(), 0.1), "needs an iteration"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), [*BAD_VALUES, *BAD_TYPES])
+def test_bad_parameters_are_refused(make, message):
+    with pytest.raises(TypeError if (make, message) in BAD_TYPES else ValueError, match=message):
+        make()

@@ -345,27 +345,6 @@ def test_a_constant_schedule_is_a_constant_step_and_a_run_ends_with_its_schedule
     assert lasting.horizon > 50
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        *(
-            (lambda v=v: HeavyBall(momentum=v), "momentum must be.*below 1")
-            for v in (1, -0.1, True)
-        ),
-        *((lambda v=v: NuMethod(step=v), "step must be") for v in (0, np.inf, "fast", [0.1, 0.2])),
-        (lambda: Nesterov(momentum=Constant(1.0)), "momentum must be at least 0 and below 1"),
-        (lambda: GradientDescent(lambda _: np.nan), "finite non-negative numbers; got nan"),
-        (lambda: HeavyBall(0.1, np.array(["auto", "auto"])), "momentum must be"),
-        (lambda: st.SGD(0.1, 0.0, nesterov=True), "needs a momentum above zero"),
-        (lambda: st.SGD(0.1, 0.9, dampening=0.5, nesterov=True), "no dampening"),
-        (lambda: st.SGD(momentum="auto", nesterov=True), "give the momentum as a number"),
-    ],
-)
-def test_bad_parameters_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 @each_auto
 def test_path_gcv_is_exact_where_all_rows_are_alike(method):
     X = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 3, float)

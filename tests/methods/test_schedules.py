@@ -65,27 +65,6 @@ def test_formulas_of_torch_and_of_the_warm_up():
         np.testing.assert_allclose(found, values, rtol=1e-13, atol=1e-17)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Cosine(0.0, 10), "peak must be a positive number"),
-        (lambda: Cosine(0.1, 0), "total must be a whole number of at least 1"),
-        (lambda: Cosine(0.1, 10, warmup=10), "warmup must be less than total"),
-        (lambda: Cosine(0.1, 10, end=-1.0), "values of a schedule must be finite non-negative"),
-        (lambda: StepDecay(0.1, 0), "every must be a whole number"),
-        (lambda: StepDecay(0.1, 5, factor=1.5), "factor must be a number between 0 and 1"),
-        (lambda: StepDecay(0.1, 5, warmup="x"), "warmup must be a whole number"),
-        (lambda: Polynomial(0.1, 5, power=-1.0), "power must be a positive number"),
-        (lambda: OneCycle(0.1, 10, rise=0.05), "must exceed one iteration"),
-        (lambda: Listed((0.0, 0.0)), "zero at every iteration"),
-        (lambda: Listed(()), "A schedule needs a list of values"),
-    ],
-)
-def test_bad_schedules_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 def test_a_search_and_a_plan_end_with_the_schedule():
     X, y = make_data(60, 5)
     method = st.Nesterov(Cosine(0.4, 80, warmup=5))
