@@ -162,16 +162,21 @@ def test_a_run_is_the_one_of_torch(options, outputs):
     [
         st.Decayed(st.GradientDescent(0.2), 0.02),
         st.Decayed(st.Nesterov(momentum=0.9), 0.02),
+        st.OptimalIteration(0.1, penalty=0.02),
     ],
 )
 @pytest.mark.parametrize("data", [(cells[:, :8], benign), (iris, species)])
-def test_weight_decay_ends_at_ridge(method, data):
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weight_decay_ends_at_ridge_whose_intercept_is_free(method, data, intercept):
     X, y = data
-    model = Fit(method, 2500, fit_intercept=False).fit(X, y)
+    model = Fit(method, 2500, fit_intercept=intercept).fit(X, y)
     # two classes: a penalty on both logits is half of one on their difference
     C = (100 if X is not iris else 50) / len(y)
-    peer = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=3000)
-    np.testing.assert_allclose(model.coef_, peer.fit(X, y).coef_, atol=1e-4)
+    peer = LogisticRegression(C=C, fit_intercept=intercept, tol=1e-10, max_iter=3000).fit(X, y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-4)
+    if intercept:
+        found = model.intercept_ - model.intercept_.mean() * (model.intercept_.size > 1)
+        np.testing.assert_allclose(found, peer.intercept_, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", [st.Nesterov(0.1), st.GradientDescent(0.1)])

@@ -49,7 +49,7 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which moves as fast as the fastest direction.
+        Whether to fit an intercept, which moves as fast as the fastest direction and never decays.
 
     Attributes
     ----------
