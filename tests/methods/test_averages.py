@@ -8,6 +8,7 @@ from sklearn.base import clone
 import stoptime as st
 from iteration_cases import make_data
 from stoptime import SGD, Averaged, AveragedFlow, Decayed, GradientDescent, HeavyBall, Nesterov
+from stoptime.bounds.certificates import proven_guarantee
 from stoptime.methods.schedules import Constant, Cosine
 from stoptime.theory.search import stop_with_gain
 
@@ -126,6 +127,13 @@ def test_a_vanishing_decay_that_a_schedule_ends_keeps_its_last_iterate():
     s = np.array([0.01, 0.1, 1.0])
     np.testing.assert_array_equal(method.shrinkage(s, np.inf), method.shrinkage(s, 100))
     np.testing.assert_array_equal(method.gain(s, np.inf), method.gain(s, 100))
+
+
+@pytest.mark.parametrize("kind", [Averaged, st.VanishingDecay])
+def test_no_loop_proves_a_guarantee_of_another_run(kind):
+    pytest.importorskip("flint")
+    assert proven_guarantee(HeavyBall(0.5, 0.9), 10, 0.1, (0.0, 1.0)) is not None
+    assert proven_guarantee(kind(HeavyBall(0.5, 0.9)), 10, 0.1, (0.0, 1.0)) is None
 
 
 def test_plans_with_decay():

@@ -247,7 +247,10 @@ def proven_guarantee(
     closed form, and where python-flint is not installed.
     """
     # The loop gives the shrinkage itself only where no subclass changes how it is run.
-    if find_spec("flint") is None or getattr(type(method), "run", None) is not Recurrence.run:
+    kind: Any = type(method)
+    if find_spec("flint") is None or not isinstance(method, Recurrence):
+        return None
+    if kind.run is not Recurrence.run or kind.steps is not Recurrence.steps:
         return None
     try:
         return _proven(iterate_guarantee, method, stop, penalty, eigenvalues).upper

@@ -55,15 +55,6 @@ class Wrapped(Iteration):
         """What is added to every eigenvalue where convergence is concerned."""
         return 0.0
 
-    @property
-    def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the iteration diverges in the end."""
-        return max(self.method.largest_eigenvalue - self.shift, 0.0)
-
-    def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the iteration diverges for eigenvalues up to ``largest``."""
-        self.method.check_convergence(largest + self.shift)
-
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the iteration with the inner one tuned to the spectrum."""
         s = nonnegative("eigenvalues", eigenvalues)
@@ -112,6 +103,11 @@ class Decayed(Wrapped):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_number("weight_decay", self.weight_decay)
+
+    @property
+    def limit(self) -> float:
+        """The smallest εs for which the iteration diverges: decay adds to every eigenvalue."""
+        return max(self.method.limit - self.epsilon * self.weight_decay, 0.0)
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, whose gradient is that with the penalty."""

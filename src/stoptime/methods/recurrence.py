@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -248,14 +248,13 @@ def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> 
     Eigenvalues then grow, at most by the factor ``scale``.
     """
     tuned = method.tuned_to(eigenvalues)
-    largest = float(np.max(eigenvalues, initial=0)) * scale
-    if not isinstance(tuned, Iteration) or largest < tuned.largest_eigenvalue:
+    if not isinstance(method, Iteration) or not isinstance(tuned, Iteration):
         return tuned
-    if cast("Iteration", method).step != "auto":
+    largest = float(np.max(eigenvalues, initial=0))
+    if method.step != "auto" or largest * scale < tuned.largest_eigenvalue:
         return tuned
-    # weight decay counts as a part of every eigenvalue
-    decay = tuned.limit / tuned.epsilon - tuned.largest_eigenvalue
-    return cast("Iteration", method).with_step(1 / (largest + decay)).tuned_to(eigenvalues)
+    # an automatic step is the reciprocal of the largest eigenvalue and what decay adds to it
+    return method.with_step(1 / (1 / tuned.epsilon + largest * (scale - 1))).tuned_to(eigenvalues)
 
 
 class Recurrence(Iteration):
