@@ -178,6 +178,18 @@ def test_weight_decay_ends_at_ridge_whose_intercept_is_free(method, data, interc
         np.testing.assert_allclose(found, peer.intercept_, atol=1e-4)
 
 
+def test_near_zero_the_path_is_least_squares_with_a_qth_of_the_curvature():
+    # The first steps of a run with a tiny step, where logits are small: φ of least squares with the
+    # eigenvalues divided by q, for the response q(onehot - 1/q)/q.
+    X, q = iris, 3
+    method = st.Nesterov(step=1e-4)
+    model = Fit(method, 60, fit_intercept=False).fit(X, species)
+    path = st.path(X, q * np.eye(q)[species], st.Nesterov(step=1e-4 / q), [60], fit_intercept=False)
+    expected = path.coef[0].T - path.coef[0].mean(axis=1)
+    np.testing.assert_allclose(model.coef_, expected, rtol=0.02, atol=0.01 * np.abs(expected).max())
+    assert np.abs(X @ model.coef_.T).max() < 0.3  # or it would be no linearisation
+
+
 @pytest.mark.parametrize("method", [st.Nesterov(0.1), st.GradientDescent(0.1)])
 def test_a_vanishing_decay_lets_the_run_follow_ridge(method):
     c, stop = 16.0, 400

@@ -186,10 +186,14 @@ def test_divergent_steps_are_refused_and_only_those(cls, options, limit):
         st.path(*make_data(20, 3), cls(step=1e9, **options), [1])
 
 
-@pytest.mark.parametrize("steps", [(0.5, 2.4), (2.4, 0.5)])
-def test_no_step_of_a_schedule_may_be_too_long(steps):
+def test_a_step_may_be_too_long_for_a_while_but_not_for_long():
+    short = GradientDescent(Listed((*[2.4] * 5, 0.5)))
+    assert short.tuned_to([0.1, 1.0]) == short
+    assert np.abs(short.shrinkage(1.0, 5)) == pytest.approx(1.4**5)
+    with pytest.raises(ValueError, match=r"grows too far.*times its signal.*below 2"):
+        GradientDescent(Listed((*[2.4] * 50, 0.5))).tuned_to([0.1, 1.0])
     with pytest.raises(ValueError, match=r"diverges.*below 2"):
-        GradientDescent(Listed(steps)).tuned_to([0.1, 1.0])
+        GradientDescent(Listed((0.5, 2.4))).tuned_to([0.1, 1.0])
 
 
 def test_auto_is_made_concrete():

@@ -426,12 +426,14 @@ def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
         case AcceleratedFlow() | HighResolutionAcceleratedFlow():
             return Nesterov(length, flow.friction)
         case HeavyBallFlow():
-            most = 1 / (2 * concrete("damping", flow.damping)) ** 2
-            momentum = 1 - (length / most) ** 0.5
+            damping = concrete("damping", flow.damping)
+            momentum = 1 - 2 * damping * length**0.5
+            most = 1 / (2 * damping) ** 2
         case HighResolutionFlow():
-            most = 1 / concrete("strong_convexity", flow.strong_convexity)
-            root = (length / most) ** 0.5
+            convexity = concrete("strong_convexity", flow.strong_convexity)
+            root = (length * convexity) ** 0.5
             momentum = (1 - root) / (1 + root)
+            most = 1 / convexity
         case _:
             raise TypeError(f"{flow} is not the limit of any iteration.")
     if momentum < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -172,15 +173,29 @@ class Iteration(Filter):
 
     @property
     def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the iteration diverges."""
-        return self.limit / self.epsilon
+        """The smallest eigenvalue for which the iteration diverges in the end."""
+        final = self.step.values[-1] if isinstance(self.step, Schedule) else self.epsilon
+        return self.limit / final if final else np.inf
 
     def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the largest step is too long for the largest eigenvalue."""
-        if self.epsilon * largest >= self.limit:
+        """Raise a ValueError if the step is too long for the largest eigenvalue.
+
+        A schedule may be too long for a while, but not in the end, and no direction may grow to
+        more than a hundred times its signal on the way.
+        """
+        if self.epsilon * largest < self.limit:
+            return
+        most = self.limit / largest
+        if largest >= self.largest_eigenvalue:
             raise ValueError(
                 f"{self} diverges: for the largest eigenvalue L = {largest:g} its step must be "
-                f'below {self.limit / largest:g}. Take a smaller step, or step="auto".'
+                f'below {most:g}. Take a smaller step, or step="auto".'
+            )
+        if _growth(self, largest) > 100:
+            raise ValueError(
+                f"{self} grows too far while its step is too long: a direction of the largest "
+                f"eigenvalues, up to L = {largest:g}, reaches more than 100 times its signal. Only "
+                f"steps below {most:g} are stable: lower the peak, or make it shorter."
             )
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
@@ -240,6 +255,17 @@ def _after(method: Iteration, s: Array, t: Array, start: float) -> Array:
     for entries, value in zip(groups, run, strict=False):
         found[entries] = value[eigenvalue.flat[entries]]
     return found.reshape(stop.shape)
+
+
+@lru_cache(maxsize=64)
+def _growth(method: Iteration, largest: float) -> float:
+    """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
+    # eigenvalues that lie as densely at both ends as the oscillations of polynomials
+    shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
+    run = method.run(largest * shares, np.array(1.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = zip(range(int(method.horizon) + 1), run, strict=False)
+        return max(float(np.abs(g).max()) for _, g in steps)
 
 
 def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
