@@ -10,6 +10,7 @@ is involved. The figure shows one of the settings along the whole path.
 from __future__ import annotations
 
 import argparse
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ import stoptime as st
 from benchmarks.harness import INKS, command, load, on, ratio_of_means, table
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
-from stoptime.logistic.steps import Steps
 
 PAGE = "logistic.md"
 FILE = "logistic_risk.json"
@@ -78,13 +78,8 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
         step = 1 / rows.curvature() / 3**method.time_power
         method = method.with_step(step)
     tuned = search(rows, method, 0).method
-    walk = Steps(tuned, rows.start(at_priors=False))
-    found = [walk.value[-1, :, :-1]]
-    for _ in range(steps):
-        ahead = walk.ahead()
-        walk.take(ahead, rows.gradient(ahead, walk.shown)[0])
-        found.append(walk.shown[-1, :, :-1])
-    return np.array(found), tuned
+    run = tuned.steps(lambda at: tuned.epsilon * rows.gradient(at, at)[0], rows.start())
+    return np.array([shown[-1, :, :-1] for shown in islice(run, steps + 1)]), tuned
 
 
 def simulated(given: argparse.Namespace) -> dict[str, Any]:

@@ -341,9 +341,7 @@ ITERATIONS: dict[str, Maker] = {
     "tail of gradient descent": lambda _: st.Averaged(st.GradientDescent(), "tail"),
     "averaged Nesterov": lambda _: st.Averaged(st.Nesterov(), "exponential", decay=0.9),
     "decayed gradient descent": lambda L: st.Decayed(st.GradientDescent(0.5 / L), 0.05 * L),
-    "decoupled decay": lambda L: st.Decayed(
-        st.HeavyBall(0.5 / L, momentum=0.5), 0.05 * L, decoupled=True
-    ),
+    "decayed heavy ball": lambda L: st.Decayed(st.HeavyBall(0.5 / L, momentum=0.5), 0.05 * L),
     "cosine schedule": lambda L: st.GradientDescent(SCHEDULES.Cosine(0.9 / L, 40, warmup=5)),
     "stepwise schedule": lambda L: st.HeavyBall(
         SCHEDULES.StepDecay(0.5 / L, every=10, factor=0.5), momentum=0.6

@@ -21,7 +21,6 @@ from stoptime.left_out.exact import leave_one_out, left_out_predictions, left_ou
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed, VanishingDecay
 from stoptime.methods.base import Filter, Method
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.flows import (
@@ -44,7 +43,7 @@ from stoptime.methods.iterations import (
 )
 from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
-from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
 from stoptime.methods.torch_optimiser import from_torch
 from stoptime.paths import Path, path
 from stoptime.show.plan import Plan, plan

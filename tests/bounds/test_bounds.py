@@ -13,9 +13,8 @@ from bounds.formulas import bessel, oscillation, risk_ratio, shrinkage
 from campaign import long
 from stoptime import bounds
 from stoptime.bounds import summary
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
-from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
 
 flint = pytest.importorskip("flint")
 

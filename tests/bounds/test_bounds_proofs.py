@@ -11,9 +11,8 @@ from stoptime.bounds import balls
 from stoptime.bounds.filters import shape_of
 from stoptime.bounds.flows import _FlowGame
 from stoptime.bounds.heavy_ball import _HeavyBallGame
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow
-from stoptime.methods.ridge import IteratedRidge
+from stoptime.methods.ridge import Butterworth, IteratedRidge
 
 flint = pytest.importorskip("flint")
 

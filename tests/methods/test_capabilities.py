@@ -14,7 +14,6 @@ import stoptime as st
 from iteration_cases import AUTO, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.base import as_filter
-from stoptime.methods.recurrence import Coefficients
 from stoptime.methods.registry import ALL_METHODS, as_content, from_content
 from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.calibration import largest_possible
@@ -43,7 +42,6 @@ MORE = [
     HeavyBall(Cosine(0.3, 40, end=1.0), Linear(0.9, 40, end=0.8)),
     Nesterov(Constant(1.0, warmup=7)),
     st.Decayed(Nesterov(1.0), 0.1),
-    st.Decayed(HeavyBall(0.3, 0.9), 0.05, decoupled=True),
     st.Decayed(st.Averaged(GradientDescent(1.0)), 0.05),
     st.VanishingDecay(Nesterov(1.0)),
     st.Averaged(HeavyBall(1.0, 0.9), "tail"),
@@ -230,7 +228,7 @@ class HalfLookahead(st.Recurrence):
     limit: ClassVar[float] = 2.0
 
     def coefficients(self, k):  # noqa: ARG002 - every step is the same
-        return Coefficients(0.5, 0.25, 1.0)
+        return 0.5, 0.25, 1.0
 
     def as_flow(self):
         return st.HeavyBallFlow(0.5 / (2 * self.pace))
@@ -309,3 +307,76 @@ def test_an_iteration_without_momentum_is_gradient_descent(method):
     np.testing.assert_array_equal(*grids)
     assert st.calibrate(method.in_units_of(0.01)) == st.calibrate(descent.in_units_of(0.01))
     assert method.as_flow() == st.GradientFlow()
+
+
+@pytest.mark.parametrize("method", [st.Adam(), st.AdaGrad(), st.ConjugateGradient()], ids=str)
+def test_what_needs_a_filter_is_refused_with_advice(method):
+    X, y = make_data(20, 3)
+    calls = [
+        lambda: st.StoppedRegressorCV(method).fit(X, y),
+        lambda: st.StoppedRegressorCV(method, rule="path-gcv").fit(X, y),
+        lambda: st.StoppedRegressor(method).fit(X, y),
+        lambda: st.leave_one_out(X, y, method, [3]),
+        lambda: st.left_out_predictions(X, y, method, 3),
+        lambda: st.path_gcv(st.decompose(X, y), method, [3]),
+        lambda: st.risk(method, [1], eigenvalues=S, signal=S, noise=1, n_samples=9),
+        lambda: st.equivalent_stop(method, 0.1),
+        lambda: st.equivalent_penalty(method, 5),
+        lambda: st.plan(0.1, lr=0.1, method=method),
+        lambda: st.bounds.risk_inflation(method),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"depends on the response.*nesterov.*cv=5.*=.sure."):
+            call()
+    with pytest.raises(ValueError, match=r"whole numbers.*1\.5"):
+        st.path(X, y, method, [1.5])
+
+
+SGD, Averaged, Decayed, made = st.SGD, st.Averaged, st.Decayed, st.schedules
+OPTIMAL = st.OptimalIteration(1.0, penalty=0.1)
+BAD_VALUES = [
+    (lambda: st.Adam(lr=0), "lr must be a positive number"),
+    (lambda: st.Adam(betas=(0.9, 1.0)), "betas must be at least 0 and below 1"),
+    (lambda: st.Adam(betas=0.9), "betas must be two numbers"),
+    (lambda: st.RMSProp(alpha=-0.1), "alpha must be"),
+    (lambda: st.AdaGrad(eps=0.0), "eps must be a positive number"),
+    (lambda: st.AdamW(weight_decay=2.0), "weight_decay must be"),
+    (lambda: st.path(*make_data(9, 2), st.Adam(), [np.inf]), "has no limit"),
+    (lambda: Decayed(Nesterov(), 0.0), "weight_decay must be a positive number"),
+    (lambda: Averaged(Averaged(Nesterov())), "average of averages"),
+    (lambda: Averaged(st.GradientFlow(), "exponential"), "no closed form"),
+    (lambda: Averaged(Nesterov(), "mean"), 'kind must be one of "polyak", "tail"'),
+    (lambda: Averaged(Nesterov(), "exponential", 1.0), "decay must be at least 0"),
+    (lambda: Decayed(HeavyBall(3.9, 0.99), 0.3).tuned_to([1.0]), "diverges"),
+    *((lambda v=v: HeavyBall(momentum=v), "momentum must be.*below 1") for v in (1, -0.1, True)),
+    *((lambda v=v: NuMethod(step=v), "step must be") for v in (0, np.inf, "fast", [0.1, 0.2])),
+    (lambda: Nesterov(momentum=Constant(1.0)), "momentum must be at least 0 and below 1"),
+    (lambda: GradientDescent(lambda _: np.nan), "finite non-negative numbers; got nan"),
+    (lambda: HeavyBall(0.1, np.array(["auto", "auto"])), "momentum must be"),
+    (lambda: SGD(0.1, 0.0, nesterov=True), "needs a momentum above zero"),
+    (lambda: SGD(0.1, 0.9, dampening=0.5, nesterov=True), "no dampening"),
+    (lambda: SGD(momentum="auto", nesterov=True), "give the momentum as a number"),
+    (lambda: Cosine(0.0, 10), "peak must be a positive number"),
+    (lambda: Cosine(0.1, 0), "total must be a whole number of at least 1"),
+    (lambda: Cosine(0.1, 10, warmup=10), "warmup must be less than total"),
+    (lambda: Cosine(0.1, 10, end=-1.0), "values of a schedule must be finite non-negative"),
+    (lambda: made.StepDecay(0.1, 0), "every must be a whole number"),
+    (lambda: made.StepDecay(0.1, 5, factor=1.5), "factor must be a number between 0 and 1"),
+    (lambda: made.StepDecay(0.1, 5, warmup="x"), "warmup must be a whole number"),
+    (lambda: made.Polynomial(0.1, 5, power=-1.0), "power must be a positive number"),
+    (lambda: made.OneCycle(0.1, 10, rise=0.05), "must exceed one iteration"),
+    (lambda: made.Listed((0.0, 0.0)), "zero at every iteration"),
+    (lambda: made.Listed(()), "A schedule needs a list of values"),
+]
+BAD_TYPES = [
+    (lambda: st.VanishingDecay(OPTIMAL), "without decay"),
+    (lambda: Averaged("nesterov"), r"needs an iteration, such as Nesterov\(\)"),
+    (lambda: Averaged(st.ConjugateGradient()), "needs an iteration"),
+    (lambda: Decayed(st.AcceleratedFlow(), 0.1), "needs an iteration"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), [*BAD_VALUES, *BAD_TYPES])
+def test_bad_parameters_are_refused(make, message):
+    with pytest.raises(TypeError if (make, message) in BAD_TYPES else ValueError, match=message):
+        make()

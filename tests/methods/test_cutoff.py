@@ -1,7 +1,5 @@
 """Spectral cut-off: principal component regression, equal eigenvalues, and where it is refused."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,8 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import stoptime as st
-from contract import case
-from stoptime.support.wording import method_in_words
+from contract import case, refit
 from stoptime.theory.search import risk_ratio
 
 CUTOFF = st.SpectralCutoff()
@@ -38,22 +35,6 @@ def test_the_path_is_principal_component_regression(data):
         np.testing.assert_allclose(drawn.predict(X)[k], components(X, y, k, X), atol=1e-8)
     np.testing.assert_allclose(drawn.degrees_of_freedom[:-2], stops + 1)
     np.testing.assert_allclose(drawn.coef[-2], drawn.coef[-1], rtol=1e-9)
-
-
-def test_leave_one_out_is_that_of_refits_by_scikit_learn(data):
-    X, y, rank = data
-    stops = np.arange(rank)
-    found = np.array([st.left_out_residuals(X, y, CUTOFF, k) for k in stops])
-    refits = np.empty_like(found)
-    for row in range(len(X)):
-        kept = np.arange(len(X)) != row
-        for k in stops:
-            count = min(k, st.decompose(X[kept], y[kept]).rank)
-            refits[k, row] = y[row] - components(X[kept], y[kept], count, X[[row]])[0]
-    sizes = np.sqrt((refits**2).mean(axis=1, keepdims=True))
-    assert np.abs((found - refits) / sizes).max() < 1e-8
-    curve = st.leave_one_out(X, y, CUTOFF, stops)
-    np.testing.assert_allclose(curve.errors, (refits**2).mean(axis=1), rtol=1e-8)
 
 
 def test_equal_eigenvalues_share_so_that_no_basis_matters(rng):
@@ -113,22 +94,6 @@ def test_every_rule_chooses_the_components(rule, rng):
     np.testing.assert_array_equal(model.choice_.curve.stops, np.arange(9))
 
 
-def test_values_files_and_repr(tmp_path, rng):
-    X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
-    tuned = st.path(X, y, CUTOFF, [1]).method
-    assert tuned.is_tuned
-    assert not CUTOFF.is_tuned
-    assert pickle.loads(pickle.dumps(tuned)) == tuned
-    assert hash(tuned) == hash(pickle.loads(pickle.dumps(tuned)))
-    assert repr(tuned) == repr(CUTOFF) == "SpectralCutoff()"
-    assert method_in_words(tuned) == "spectral-cutoff"
-    model = st.StoppedRegressor(CUTOFF, stop=2).fit(X, y)
-    st.save(model, tmp_path / "model.json")
-    again = st.load(tmp_path / "model.json")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert again.method == model.method_
-
-
 def test_refusals():
     with pytest.raises(ValueError, match=r"depends on the spectrum: call tuned_to"):
         CUTOFF.gain(1.0, 2)
@@ -156,3 +121,38 @@ def test_sparse_data_need_every_eigenvalue(rng, monkeypatch):
     krylov = st.decompose(X, y, solver="krylov", max_gain=1.0)
     with pytest.raises(ValueError, match="needs all of XᵀX"):
         st.path(krylov, CUTOFF, [1])
+
+
+@pytest.mark.parametrize("order", [1, 3, 4])
+def test_leave_one_out_of_a_steep_edge_is_that_of_refits(order):
+    found = case("tall")
+    stops = np.array([0.3, 3.0, 40.0])
+    method = st.Butterworth(order)
+    refits = refit(found.X, found.y, method, stops)
+    curve = st.leave_one_out(found.X, found.y, method, stops)
+    expected = ((refits - found.y[:, None]) ** 2).mean(axis=(1, 2))
+    np.testing.assert_allclose(curve.errors, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [st.AcceleratedFlow(), st.AcceleratedFlow(7), st.GradientFlow(), st.Butterworth(3), st.Ridge()],
+    ids=str,
+)
+def test_principal_components_have_at_most_twice_the_risk(method, rng):
+    """Fixed design: the best number of components against the filter, for any signal and noise."""
+    largest = 0.0
+    for _ in range(500):
+        count = rng.integers(1, 12)
+        s = np.sort(np.exp(rng.uniform(-4, 4, count)))[::-1]
+        g = method.shrinkage(s, np.exp(rng.uniform(-2, 2)))
+        variance = np.exp(rng.uniform(-8, 4)) / s
+        # signals as large as the noise are the hard ones
+        signal = variance * np.exp(rng.uniform(-1, 1) * rng.standard_normal(count))
+        filtered = np.sum(g**2 * signal + (1 - g) ** 2 * variance)
+        kept = np.append(0.0, np.cumsum(variance))
+        dropped = np.append(np.cumsum(signal[::-1])[::-1], 0.0)
+        largest = max(largest, (kept + dropped).min() / filtered)
+        # without regard to the signal, the directions with g ≤ 1/2 have at most four times the risk
+        assert np.sum(np.where(g <= 0.5, variance, signal)) <= 4 * filtered
+    assert 1.5 < largest <= 2

@@ -85,20 +85,3 @@ def test_many_targets_and_the_estimator(data):
     choice = st.CrossValidation(5).choose(problem)
     np.testing.assert_array_equal(choice.curve.stops, np.arange(13))
     assert choice.stop in choice.curve.stops
-
-
-def test_calls_without_data_are_refused(data):
-    X, y = data
-    s = [0.5, 1.0]
-    calls = [
-        lambda: st.risk("conjugate-gradient", [1], eigenvalues=s, signal=s, noise=1, n_samples=9),
-        lambda: st.equivalent_stop("conjugate-gradient", 0.1),
-        lambda: st.leave_one_out(X, y, "conjugate-gradient", [3]),
-        lambda: st.path_gcv(st.decompose(X, y), "conjugate-gradient", [3]),
-        lambda: st.StoppedRegressor("conjugate-gradient").fit(X, y),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match=r"depends on the response.*nesterov"):
-            call()
-    with pytest.raises(ValueError, match=r"whole numbers.*1\.5"):
-        st.path(X, y, "conjugate-gradient", [1.5])

@@ -8,7 +8,6 @@ from scipy.special import gamma
 
 import stoptime as st
 from reference import accuracy
-from stoptime.methods.conjugate_gradient import conjugate_gradients, ritz_gain
 from stoptime.methods.registry import as_content, from_content
 
 EPS = np.finfo(float).eps
@@ -37,29 +36,6 @@ def test_every_method_is_accurate_as_the_page_says(name):
     assert said[name].points == worst.points, "run python tests/reference/accuracy.py"
     for told, found in zip(said[name][1:], worst[1:], strict=True):
         assert told / 10 <= found <= 3 * told, "run python tests/reference/accuracy.py"
-
-
-def test_shrinkage_and_gain_against_fifty_digits():
-    for point in accuracy.points():
-        if point.method not in st.METHODS:
-            continue
-        u = point.t * np.sqrt(point.s)
-        allowed = 1e-13 + 4 * EPS * u
-        of_shrinkage, of_gain = point.errors()
-        # the rounding of γ² counts near critical damping, relative to oscillations that died out
-        critical = EPS * u**2 / 6 if point.method == "heavy-ball-flow" else 0.0
-        assert of_shrinkage <= allowed + critical, point
-        assert of_gain <= (1e-13 if u <= 1 else allowed), point
-
-
-def test_the_filter_of_conjugate_gradients_is_that_of_its_iterates():
-    for point in accuracy.points():
-        if point.method == "conjugate-gradient":
-            given = point.parameters["eigenvalues"], point.parameters["response"]
-            (values,) = conjugate_gradients(*given, [point.t]).ritz
-            # the product loses digits where a Ritz value has nearly converged
-            assert abs(ritz_gain(values, np.array(point.s)) / point.gain - 1) <= 1e-5
-            assert abs(np.prod(1 - point.s / values) - point.shrinkage) <= 1e-5
 
 
 @each_method

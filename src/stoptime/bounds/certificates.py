@@ -21,11 +21,10 @@ from stoptime.bounds.iterations import (
     step_ratio,
 )
 from stoptime.methods.base import Method, as_filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.registry import get_method
-from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
 from stoptime.support.checks import positive_number, whole_number
 
 FINE = 1e-10  # the width of an enclosure of one variable and no mixture
@@ -237,7 +236,10 @@ def proven_guarantee(
     closed form, and where python-flint is not installed.
     """
     # The loop gives the shrinkage itself only where no subclass changes how it is run.
-    if find_spec("flint") is None or getattr(type(method), "run", None) is not Recurrence.run:
+    kind: Any = type(method)
+    if find_spec("flint") is None or not isinstance(method, Recurrence):
+        return None
+    if kind.run is not Recurrence.run or kind.steps is not Recurrence.steps:
         return None
     try:
         return _proven(iterate_guarantee, method, stop, penalty, eigenvalues).upper

@@ -16,9 +16,8 @@ import numpy as np
 
 from stoptime.bounds.balls import PRECISION, arb, ball, downward, exact, working_precision
 from stoptime.methods.base import Filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow
-from stoptime.methods.ridge import IteratedRidge
+from stoptime.methods.ridge import Butterworth, IteratedRidge
 from stoptime.methods.special import bessel_decay
 from stoptime.support.arrays import Array
 

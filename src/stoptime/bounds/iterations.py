@@ -198,7 +198,7 @@ def loop_excess(
     steps: list[Update], rho: arb, reach: Interval, tolerance: float
 ) -> tuple[float, float]:
     """Enclose the largest D² after the steps of a loop, for εs in ``reach``."""
-    if len(steps) > LONGEST_LOOP or any(step.decay or step.pull for step in steps):
+    if len(steps) > LONGEST_LOOP or any(step.pull for step in steps):
         raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
     # balls grow by at most 2 + √2 in each step
     with working_precision(PRECISION + math.ceil(1.8 * len(steps))):

@@ -121,7 +121,7 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
     method: Any = run.method
     known = isinstance(method, Recurrence) and method.follows_flow
     # stride, direct gradient and decay come after momentum, lookahead and weight
-    if not known or method.update(2)[3:] != (1.0, 0.0, 0.0, 0.0):
+    if not known or method.update(2)[3:] != (1.0, 0.0, 0.0):
         raise ValueError(
             f"The cost of batches is known for gradient descent, heavy ball and Nesterov's method "
             f"with a constant step; {method} differs from these."

@@ -16,10 +16,9 @@ from stoptime.bounds.balls import (  # isort: skip
 )  # fmt: skip
 from stoptime.bounds.certificates import parameter_error, risk_inflation, variance_coupling
 from stoptime.methods.base import Filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.ridge import IteratedRidge
+from stoptime.methods.ridge import Butterworth, IteratedRidge
 from stoptime.support.wording import aligned, rounded_up
 
 PAPER_PRECISION = 1e-4  # the paper prints four decimals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.probabilities import FromDecisions
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
-from stoptime.logistic.rows import Places, Rows, Split
+from stoptime.logistic.rows import Places, Rows, Split, Tested
 from stoptime.methods.averages import VanishingDecay
 from stoptime.methods.base import Method
 from stoptime.methods.registry import get_method, get_methods
@@ -26,10 +26,7 @@ from stoptime.support.checks import is_whole, truth_value, whole_number
 from stoptime.support.progress import progress_shown
 from stoptime.support.user_warnings import warn_user
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    ClassWeight = Mapping[Any, float] | str | None
+ClassWeight = Mapping[Any, float] | str | None
 
 
 class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
@@ -52,7 +49,7 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which moves as fast as the fastest direction.
+        Whether to fit an intercept, which moves as fast as the fastest direction and never decays.
 
     Attributes
     ----------
@@ -62,14 +59,6 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         Coefficients of the logits; two classes have one logit.
     method_, stop_ : Method and int
         The method with its step as a number, and the number of steps.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = StoppedLogisticRegression(stop=50).fit(X, y)
-    >>> f"accuracy {model.score(X, y):.2f}"
-    'accuracy 0.99'
     """
 
     def __init__(
@@ -91,15 +80,11 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         float32 stays float32. Labels are of any type, and a weight of 2 counts the row twice.
         """
         stop = whole_number("stop", self.stop)
-        X, places, weights = self._opened(X, y, sample_weight)
-        rows = self._rows(X, places, weights)
+        rows = self._rows(*self._opened(X, y, sample_weight))
         return self._keep(rows, search(rows, get_method(self.method), stop))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit.
-
-        X is anything that :meth:`stoptime.StoppedRegressorCV.predict` takes.
-        """
+        """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
         check_is_fitted(self)
         logits = self._opened_rows(X).predicted(self.coef_.T, self.intercept_)
         return logits[:, 0] if len(self.classes_) == 2 else logits  # type: ignore[no-any-return]
@@ -159,15 +144,12 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     one_standard_error : bool, default=False
         Whether to stop at the first step whose error is within one standard error of the least.
     verbose : bool, default=False
-        Whether runs of more than a few seconds show their progress. Ctrl-C keeps the best step so
-        far.
+        Whether long runs show their progress. Ctrl-C keeps the best step so far.
 
     Attributes
     ----------
-    classes_, coef_, intercept_, method_
-        As in :class:`StoppedLogisticRegression`.
-    stop_ : int
-        The chosen number of steps, which are smaller ones if it was among the first three.
+    classes_, coef_, intercept_, method_, stop_
+        As in :class:`StoppedLogisticRegression`, at the chosen stop.
     stops_, errors_, standard_errors_ : arrays of shape (n_steps + 1,)
         0, 1, 2, ..., the errors of held-out rows after so many steps, and their standard errors: of
         the mean over rows for the log loss, over folds for other scorers.
@@ -215,8 +197,12 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     ) -> Self:
         """Choose the stop and fit there; groups are for splitters that keep groups together."""
         most = whole_number("max_iter", self.max_iter, least=1)
+        cv = self.cv
+        if self.rng is not None and is_whole(cv):
+            seed = int(np.random.default_rng(self.rng).integers(2**31))
+            cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
         X, places, weights = self._opened(X, y, sample_weight)
-        rows = self._rows(X, places, weights, self._splits(self._splitter(), places, groups))
+        rows = self._rows(X, places, weights, self._splits(cv, places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
         given = self.method if isinstance(self.method, list | tuple) else [self.method]
         methods = get_methods([VanishingDecay() if str(one) == "auto" else one for one in given])
@@ -227,15 +213,13 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
                 if runs[-1].ended == "interrupt":
                     break
         best = min(runs, key=lambda run: run.error)
-        if best.ended == "interrupt":
-            kept = f"the best step so far, {best.iterations}, is kept"
-            warn_user(f"The run was interrupted: {kept}.", StopWarning)
-        elif best.ended:
-            warn_user(
-                f"The error of held-out rows may still fall after max_iter={most} steps. "
-                "Standardise the columns, so that fewer steps are enough, or raise max_iter.",
-                StopWarning,
-            )
+        kept = f"The run was interrupted: the best step so far, {best.iterations}, is kept."
+        longer = (
+            f"The error of held-out rows may still fall after max_iter={most} steps. Standardise "
+            "the columns, so that fewer steps are enough, or raise max_iter."
+        )
+        if best.ended:
+            warn_user(kept if best.ended == "interrupt" else longer, StopWarning)
         self._candidates = [(run.method, run.error) for run in runs]
         self.best_score_ = -best.error
         self.errors_ = best.errors
@@ -255,28 +239,26 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         # made of a list, because skops saves no dictionary whose keys are methods
         return dict(self._candidates)
 
-    def _splitter(self) -> Any:
-        """Return what cuts the rows into folds, after they are shuffled if there is an ``rng``."""
-        if self.rng is None or not is_whole(self.cv):
-            return self.cv
-        seed = int(np.random.default_rng(self.rng).integers(2**31))
-        return StratifiedKFold(self.cv, shuffle=True, random_state=seed)
-
     def _score(self, places: Places, weights: Array | None) -> Score:
-        """Return the scorer as a function of test rows and their logits."""
+        """Return the negative mean score of the test sets and its standard error, as a function."""
         scorer = get_scorer(self.scoring)
         model = FromDecisions()
         model.classes_ = self.classes_
-        labels = self.classes_[places]
 
-        def score(rows: Places, logits: Array) -> float:
-            options = {} if weights is None else {"sample_weight": weights[rows]}
-            values = logits[1] - logits[0] if len(logits) == 2 else logits.T
-            return float(scorer(model, values, labels[rows], **options))
+        def score(kept: list[list[Tested]]) -> tuple[float, float]:
+            found = []
+            for parts in kept:
+                rows = np.concatenate([one for one, _ in parts])
+                logits = np.concatenate([values for _, values in parts], axis=1)
+                options = {} if weights is None else {"sample_weight": weights[rows]}
+                values = logits[1] - logits[0] if len(logits) == 2 else logits.T
+                found.append(scorer(model, values, self.classes_[places[rows]], **options))
+            spread = np.std(found) / np.sqrt(len(found) - 1) if len(found) > 1 else np.nan
+            return -float(np.mean(found)), float(spread)
 
         return score
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the error of held-out rows against the steps, and the chosen stop."""
         check_is_fitted(self)
         from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra

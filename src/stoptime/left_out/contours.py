@@ -190,6 +190,8 @@ Contour = Ladder | Ellipse
 
 def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
     """Return g(scale·s, t) at the nodes of a contour, a column for every stop between the ends."""
+    if np.isinf(stops).any():  # the limit of a path that ends before least squares
+        return method.shrinkage(scale * contour.nodes[:, None], stops)
     # nodes and stops are finite, and need no further check
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         return np.asarray(method._shrinkage(scale * contour.nodes[:, None], stops))

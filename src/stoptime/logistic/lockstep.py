@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_array, check_consistent_length
 
-from stoptime.logistic.rows import Places, Rows
-from stoptime.logistic.steps import Steps, layers
+from stoptime.logistic.rows import Places, Rows, Tested
+from stoptime.methods.averages import Wrapped
+from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_of
-from stoptime.support.arrays import Array, array_namespace, as_dtype, is_device_array
+from stoptime.support.arrays import array_namespace, as_dtype, is_device_array
 from stoptime.support.labels import classes_of
 from stoptime.support.progress import progress
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Score = Callable[[Places, Array], float]  # of test rows and their logits, of shape (classes, n)
+Score = Callable[[list[list[Tested]]], tuple[float, float]]  # error and its standard error
 
 
 @dataclass
@@ -29,7 +27,7 @@ class CrossEntropyPlan:
     """When to stop a run: the errors of held-out rows after 0, 1, 2, ... iterations."""
 
     method: Any
-    coef: Any  # of the run on all rows at the stop, as in Rows
+    coef: Any = None  # of the run on all rows at the stop, as in Rows
     iterations: int = 0
     errors: Any = field(default_factory=list)
     standard_errors: Any = field(default_factory=list)
@@ -45,6 +43,15 @@ class CrossEntropyPlan:
         """Whether the errors had risen in the end; otherwise a longer run may be better."""
         return not self.ended
 
+    def add(self, error: float, deviation: float, coef: Any) -> None:
+        """Add the errors after one more step, with the coefficients of the run on all rows."""
+        # a gain of less than a thousandth of the standard error, if there is one, is none
+        least = 1e-3 * deviation if deviation > 0 else 0.0
+        if not self.errors or error < self.error - least:
+            self.iterations, self.coef = len(self.errors), coef
+        self.errors.append(error)
+        self.standard_errors.append(deviation)
+
     def __str__(self) -> str:
         text = (
             f"{self.method}: stop after {self.iterations} iterations, with a log loss of held-out "
@@ -54,7 +61,7 @@ class CrossEntropyPlan:
             text += " No step helps: it is too long, or the columns say nothing of the classes."
         return text if self.finished else f"{text} It still falls there: plan a longer run."
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the error of held-out rows against the iterations, and the stop."""
         from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
@@ -66,7 +73,7 @@ def plan_cross_entropy(X: Any, y: Any, method: Any) -> CrossEntropyPlan:
     X, classes, places = checked(X, y)
     splits = list(StratifiedKFold(5).split(np.zeros((len(places), 1)), places))
     rows = Rows(X, places, len(classes), splits, centred=False)
-    return search(rows, method, int(min(method.horizon, LONGEST_SEARCH)), at_priors=False)
+    return search(rows, method, int(min(method.horizon, LONGEST_SEARCH)))
 
 
 def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]:
@@ -90,9 +97,21 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
     return X, classes, places
 
 
-def search(
-    rows: Rows, method: Any, max_iter: int, *, score: Score | None = None, at_priors: bool = True
-) -> CrossEntropyPlan:
+def iteration_of(method: Any) -> Recurrence:
+    """Return the iteration in a method that can be run step by step."""
+    inner = method
+    while isinstance(inner, Wrapped) and getattr(inner, "kind", "") != "tail":
+        inner = inner.method
+    if not isinstance(inner, Recurrence):
+        raise ValueError(  # noqa: TRY004 - a method is legal
+            f"Cross-entropy is fitted step by step, and {method} cannot be run so: take "
+            '"nesterov", "gradient-descent", "heavy-ball", one of them with weight decay, or '
+            'their "polyak" or "exponential" average.'
+        )
+    return inner
+
+
+def search(rows: Rows, method: Any, max_iter: int, score: Score | None = None) -> CrossEntropyPlan:
     """Return the run of a method with the least error at some step.
 
     The error is the log loss, or the negative mean score of the folds. A step "auto" is 1/L. L is
@@ -101,7 +120,7 @@ def search(
     the best step is among the first three, then these were too long: the run is repeated with steps
     of a third of the time, three times at most.
     """
-    layers(method)  # raises where it cannot be run
+    iteration_of(method)  # raises where it cannot be run
     automatic = getattr(method, "step", None) == "auto"
     if automatic:
         method = method.with_step(1 / rows.curvature() if rows.largest > 0 else 1.0)
@@ -113,16 +132,11 @@ def search(
         method = method.tuned_to(np.maximum(eigenvalues, 0.0) * rows.curvature() / rows.largest)
     runs: list[CrossEntropyPlan] = []
     while True:
-        steps = Steps(method, rows.start(at_priors))
         # no row has a curvature of more than a half, so that such a step needs no check
-        checked = automatic and method.step * rows.largest > 2
-        latest = CrossEntropyPlan(method, steps.shown[-1])
-        latest.ended = _run(rows, steps, latest, max_iter, score, checked)
+        latest = _run(rows, method, max_iter, score, automatic and method.step * rows.largest > 2)
         if latest.ended == "curvature":
             method = method.with_step(max(method.step / 2, 2 / rows.largest))
             continue
-        latest.errors = np.array(latest.errors)
-        latest.standard_errors = np.array(latest.standard_errors)
         runs.append(latest)
         fine = latest.iterations > 3 or latest.ended or len(runs) > 3
         if fine or not automatic:
@@ -131,74 +145,74 @@ def search(
 
 
 def _run(
-    rows: Rows,
-    steps: Steps,
-    found: CrossEntropyPlan,
-    max_iter: int,
-    score: Score | None,
-    checked: bool,
-) -> str:
+    rows: Rows, method: Any, max_iter: int, score: Score | None, is_checked: bool
+) -> CrossEntropyPlan:
     """Run until the error of held-out rows has risen for long, or for all steps without folds.
 
     A checked run also ends where its curvature exceeds that for which its step is made. Ctrl-C
-    keeps the best step so far. Returns why the run has ended.
+    keeps the best step so far.
     """
+    iteration = iteration_of(method)
+    # half-way from the curvature for which the step is made to where a run diverges
+    largest = (1 + iteration.limit) / 2 / iteration.epsilon
+    # oscillations of a constant momentum do not become slower, so that errors fall again
+    patience = 2.0 if getattr(iteration, "momentum", None) else 0.25
     has_folds = rows.test_total > 0
-    before: tuple[Any, Any] | None = None
+    found = CrossEntropyPlan(method, ended="max_iter")
+    start = rows.start()
+    taken: Any = None
+    before: Any = None  # where the last gradient was taken, and its value
+
+    def gradient(ahead: Any) -> Any:
+        nonlocal taken
+        # one pass over the rows gives the gradients, and the errors of what is shown
+        taken = ahead, *rows.gradient(ahead, shown, keep=score is not None)
+        slope = iteration.epsilon * taken[1]
+        if rows.centred:
+            # a free intercept does not decay
+            slope[..., -1] -= method.update(k + 1).pull * (ahead - start)[..., -1]
+        return slope
+
+    run = method.steps(gradient, start)
+    shown = next(run)
     try:
         # with folds, one more pass over the rows says how good the last step is
-        for k in progress(range(max_iter + has_folds), f"{found.method.name}, steps"):
-            ahead = steps.ahead()
-            gradient, sums, logits = rows.gradient(ahead, steps.shown, keep=score is not None)
+        for k in progress(range(max_iter + has_folds), f"{method.name}, steps"):
+            following = next(run)
+            ahead, slope, *losses, logits = taken
             if has_folds:
-                error, deviation = _error(rows, sums) if score is None else _scored(score, logits)
-                found.errors.append(error)
-                found.standard_errors.append(deviation)
-                # a gain of less than a thousandth of the standard error, if there is one, is none
-                least = 1e-3 * deviation if deviation > 0 else 0.0
-                if k == 0 or error < found.error - least:
-                    found.iterations, found.coef = k, steps.shown[-1]
-                if k > (1 + steps.patience) * found.iterations + 20 * steps.patience:
-                    return ""
-            if before and _curvature(*before, ahead, gradient) > steps.largest_curvature:
-                return "curvature"
-            before = (ahead, gradient) if checked else None
-            if k < max_iter:
-                steps.take(ahead, gradient)
+                error, deviation = losses if score is None else score(logits)
+                found.add(error, deviation, shown[-1])
+                if k > (1 + patience) * found.iterations + 20 * patience:
+                    found.ended = ""
+                    break
+            if (
+                is_checked
+                and k
+                and _curvature(ahead - before[0], slope - before[1], ahead) > largest
+            ):
+                found.ended = "curvature"
+                break
+            before = ahead, slope
+            shown = following
     except KeyboardInterrupt:
         if not found.errors:
             raise
-        return "interrupt"
+        found.ended = "interrupt"
     if not has_folds:
-        found.iterations, found.coef = steps.k, steps.shown[-1]
-    return "max_iter"
+        found.iterations, found.coef = max_iter, shown[-1]
+    found.errors = np.array(found.errors)
+    found.standard_errors = np.array(found.standard_errors)
+    return found
 
 
-def _error(rows: Rows, sums: Array) -> tuple[float, float]:
-    """Return the mean log loss of test rows, and its standard error over rows."""
-    mean, square = sums / rows.test_total
-    return float(mean), float(np.sqrt(max(square - mean**2, 0.0) / rows.test_total))
-
-
-def _scored(score: Score, logits: Any) -> tuple[float, float]:
-    """Return the negative mean score of the folds, and its standard error over folds."""
-    found = []
-    for parts in logits:
-        orders, values = zip(*parts, strict=True)
-        found.append(-score(np.concatenate(orders), np.concatenate(values, axis=1)))
-    spread = np.std(found) / np.sqrt(len(found) - 1) if len(found) > 1 else np.nan
-    return float(np.mean(found)), float(spread)
-
-
-def _curvature(old: Any, old_gradient: Any, new: Any, new_gradient: Any) -> float:
-    """Return the largest curvature of the loss between two points, over all runs."""
-    xp = array_namespace(new)
-    move = new - old
-    rise = new_gradient - old_gradient
+def _curvature(move: Any, rise: Any, point: Any) -> float:
+    """Return the largest curvature of the loss along a move to a point, over all runs."""
+    xp = array_namespace(move)
     # the logits of the first class are minus the sum of the others, and move as well
     moved = move + xp.sum(move, axis=1, keepdims=True)
     squares = xp.sum(move * moved, axis=(1, 2))
     # where coefficients hardly move, the rounding of gradients would look like a curvature
-    still = squares <= 1e-10 * xp.sum(new * new, axis=(1, 2))
+    still = squares <= 1e-10 * xp.sum(point * point, axis=(1, 2))
     rises = xp.sum(moved * rise, axis=(1, 2))
     return float(xp.max(xp.where(still, 0 * rises, rises / (squares + still))))

@@ -1,36 +1,33 @@
-r"""Rows of a classification problem: gradients and held-out losses of several runs at once.
+"""Rows of a classification problem: gradients and held-out losses of several runs at once.
 
-There is a run for each fold, and a last one for all rows. A row trains some runs, which need its
-logits where the gradient is taken, and tests others, which need them at the present iterate. So a
-step needs one product of the rows with all coefficients, and one of their transpose with residuals.
+A row trains some runs, which need its logits where the gradient is taken, and tests others, which
+need them at the present iterate. So a step needs one product of the rows with all coefficients, and
+one of their transpose with residuals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 from scipy import sparse
 
-from stoptime.support.arrays import Array, array_namespace, is_device_array, on_host, slices
+from stoptime.support.arrays import (
+    Array,
+    array_namespace,
+    as_dtype,
+    is_device_array,
+    like,
+    on_host,
+    slices,
+)
 
 Places = NDArray[np.intp]
 Split = tuple[Places, Places]
-
-
-class Block(NamedTuple):
-    """Some rows, and the runs that they train and test, with weights of shape (runs, n)."""
-
-    A: Any
-    places: Any  # the class of each row
-    order: Places  # where the rows are in X
-    train: list[int]
-    test: list[int]
-    weights: Any  # None where all are one
-    test_weights: Any
+Tested = tuple[Places, Array]  # some rows of a test set, and their logits of shape (classes, n)
 
 
 class Rows:
@@ -54,54 +51,60 @@ class Rows:
         constant: float = 1.0,
         centred: bool = True,
     ) -> None:
-        n = X.shape[0]
+        n, p = X.shape
+        count = len(splits) + 1
         own = np.ones(n) if weights is None else weights
         # which rows train each run, the last of which has all, and which rows test it
-        train = np.ones((len(splits) + 1, n), bool)
-        test = np.zeros((len(splits), n), bool)
+        members = np.zeros((2 * count - 1, n), bool)
+        members[count - 1] = True
         for run, (trained, tested) in enumerate(splits):
-            train[run] = np.isin(np.arange(n), trained)
-            test[run, tested] = True
-        shares = np.stack([np.bincount(places, own * one, n_classes) for one in train])
-        if not min(shares.sum(axis=1).min(), (test @ own).min(initial=np.inf)) > 0:
+            members[run, trained] = True
+            members[count + run, tested] = True
+        sums = members @ own
+        if not sums.min() > 0:
             raise ValueError(
                 "Every training set and every test set needs a row whose weight is not zero."
             )
         self.total = float(own.sum())
-        self.test_total = float(np.sum(test @ own))
+        self.test_total = float(sums[count:].sum())
+        shares = np.stack([np.bincount(places, own * one, n_classes) for one in members[:count]])
         # a class that a training set lacks is taken to be half as frequent as its rarest class
         rarest = np.where(shares > 0, shares, np.inf).min(axis=1, keepdims=True) / 2
         shares = np.where(shares > 0, shares, rarest)
         self.priors = shares / shares.sum(axis=1, keepdims=True)
+        self.centred = centred
         self.mean = X.T @ alike(X, own / self.total * centred)
-        self.blocks = []
-        # logits of a block: few enough for the cache of a processor, or a gigabyte of a device
+        # sparse rows would lose their zeros: their mean is subtracted from the products
+        self.offset = self.mean * sparse.issparse(X)
+        # rows, their places in X, their classes, the runs that they train and then those that they
+        # test, how many they train, and weights of shape (runs, n): zero for rows of other runs
+        self.blocks: list[tuple[Any, Places, Any, list[int], int, Any]] = []
+        # numbers of a block: few enough for the cache of a processor, or a gigabyte of a device
         numbers = 2**28 if is_device_array(X) else 2**18
-        for members in _groups(np.concatenate([train, test])):
-            runs = [np.flatnonzero(one[:, members].any(axis=1)) for one in (train, test)]
-            for part in slices(len(members), numbers // (n_classes * sum(map(len, runs)))):
-                order = members[part]
-                factors = []
-                for one, used in zip((train, test), runs, strict=True):
-                    factor = one[np.ix_(used, order)] * own[order]
-                    factors.append(None if (factor == 1).all() else alike(X, factor))
-                A = X[alike(X, order, whole=True)]
-                # sparse rows would lose their zeros: their mean is subtracted from the products
-                if centred and not sparse.issparse(A):
-                    A -= self.mean
-                labels = alike(X, places[order], whole=True)
-                self.blocks.append(Block(A, labels, order, *(u.tolist() for u in runs), *factors))
+        # rows of a test set share the runs that they train; rows of several test sets have all runs
+        label = np.arange(1, count) @ members[count:]
+        label *= members[count:].sum(axis=0).max() <= 1
+        for group in (np.flatnonzero(label == one) for one in np.unique(label)):
+            runs = np.flatnonzero(members[:, group].any(axis=1))
+            for part in slices(len(group), numbers // max(p, n_classes * len(runs))):
+                order = group[part]
+                at = like(X, order)
+                A = X[at] if sparse.issparse(X) else X[at] - self.mean
+                labels = like(X, places[order])
+                factors = alike(X, members[np.ix_(runs, order)] * own[order])
+                first = int(np.searchsorted(runs, count))
+                self.blocks.append((A, order, labels, runs.tolist(), first, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()
         if centred:
             self.constant = constant * float(np.sqrt(self.largest))
 
-    def start(self, at_priors: bool) -> Any:
-        """Return coefficients of zero, with intercepts that give the shares of the classes."""
+    def start(self) -> Any:
+        """Return coefficients of zero; free intercepts give the shares of the classes."""
         runs, classes = self.priors.shape
         start = np.zeros((runs, classes - 1, self.mean.shape[0] + 1))
-        if at_priors and self.constant:
+        if self.centred and self.constant:
             odds = np.log(self.priors)
             start[:, :, -1] = (odds - odds.mean(axis=1, keepdims=True))[:, 1:] / self.constant
         return alike(self.mean, start)
@@ -116,68 +119,61 @@ class Rows:
         """Return the products of XᵀX/n with row vectors, on the host."""
         given = alike(self.mean, vectors)
         found = 0 * given
-        for block in self.blocks:
-            products = self._products(block.A, given)
-            if block.weights is not None:
-                products *= block.weights[-1]  # those of the last run, which has all rows
-            found += self._adjoint(block.A, products)
+        for A, *_, count, weights in self.blocks:
+            # the last run that a block trains is that on all rows
+            found += self._adjoint(A, weights[count - 1] * self._products(A, given))
         return np.asarray(on_host(found), np.float64) / self.total
 
-    def gradient(self, ahead: Any, shown: Any, keep: bool = False) -> tuple[Any, Array, Any]:
-        """Return the gradients of the log losses of all runs, and the losses of test rows.
+    def gradient(
+        self, ahead: Any, shown: Any, keep: bool = False
+    ) -> tuple[Any, float, float, list[list[Tested]]]:
+        """Return the gradients of all runs at ``ahead``, and the loss of test rows at ``shown``.
 
         Losses of training rows are summed, and divided by the number of all rows in every run: the
         best penalty for a mean loss falls like 1/n, and so a fold, which has fewer rows, should
-        advance more slowly than the fit to all rows. Gradients are those at the coefficients
-        ``ahead``, losses those at ``shown``. Of the losses there is the weighted sum, and that of
-        their squares. The rows and logits of each test set are kept on demand.
+        advance more slowly than the fit to all rows. The loss of test rows is their mean and its
+        standard error. The rows and logits of each test set are kept on demand.
         """
         xp = array_namespace(ahead)
+        both = xp.concat([ahead, shown[:-1]])
         gradient = 0 * ahead
         sums = xp.zeros(2, dtype=xp.float64, device=device(ahead))
-        kept: list[list[tuple[Places, Any]]] = [[] for _ in self.priors[1:]]
-        for block in self.blocks:
-            coef = xp.concat([ahead[block.train], shown[block.test]])
-            products = self._products(block.A, coef.reshape(-1, coef.shape[2]))
-            others = products.reshape(len(coef), -1, products.shape[1])
+        kept: list[list[Tested]] = [[] for _ in self.priors[1:]]
+        for A, order, labels, runs, count, weights in self.blocks:
+            products = self._products(A, both[runs].reshape(-1, both.shape[2]))
+            others = products.reshape(len(runs), -1, len(order))
             logits = xp.concat([-xp.sum(others, axis=1, keepdims=True), others], axis=1)
-            count = len(block.train)
-            rows = xp.arange(products.shape[1], device=device(products))
-            for place, run in enumerate(block.test if keep else []):
-                # rows that do not belong to this test set have the weight zero
-                factor = block.test_weights
-                own = slice(None) if factor is None else np.flatnonzero(on_host(factor[place]))
-                kept[run].append((block.order[own], on_host(logits[count + place])[:, own]))
+            rows = xp.arange(len(order), device=device(products))
+            for place in range(count, len(runs) if keep else count):
+                own = np.flatnonzero(on_host(weights[place]))
+                kept[runs[place] - len(ahead)].append((order[own], on_host(logits[place])[:, own]))
             # less the largest logit of each row, so that exponentials do not overflow
             logits = logits - xp.max(logits, axis=1, keepdims=True)
             odds = xp.exp(logits)
             totals = xp.sum(odds, axis=1)
-            if block.test:
-                losses = xp.log(totals[count:]) - logits[count:, block.places, rows]
-                weighted = losses if block.test_weights is None else losses * block.test_weights
-                both = xp.stack([weighted, weighted * losses])
-                sums += xp.sum(both, axis=(1, 2), dtype=xp.float64)
+            losses = xp.log(totals[count:]) - logits[count:, labels, rows]
+            weighted = losses * weights[count:]
+            sums += xp.sum(xp.stack([weighted, weighted * losses]), axis=(1, 2), dtype=xp.float64)
             # probabilities less the indicators of the classes
             residuals = odds[:count] / totals[:count, None, :]
-            residuals[:, block.places, rows] -= 1
-            if block.weights is not None:
-                residuals *= block.weights[:, None, :]
-            slopes = self._adjoint(block.A, residuals[:, 1:].reshape(-1, products.shape[1]))
-            gradient[block.train] += slopes.reshape(count, *ahead.shape[1:])
-        return gradient / self.total, on_host(sums), kept
+            residuals[:, labels, rows] -= 1
+            residuals *= weights[:count, None, :]
+            slopes = self._adjoint(A, residuals[:, 1:].reshape(-1, len(order)))
+            gradient[runs[:count]] += slopes.reshape(count, *ahead.shape[1:])
+        mean, square = on_host(sums) / (self.test_total or 1.0)
+        deviation = np.sqrt(max(square - mean**2, 0.0) / (self.test_total or 1.0))
+        return gradient / self.total, float(mean), float(deviation), kept
 
     def _products(self, A: Any, coef: Any) -> Any:
         """Return the products of rows with coefficients of shape (m, p + 1), of shape (m, n)."""
-        shift = self.constant * coef[:, -1:]
-        if sparse.issparse(A):
-            return (A @ coef[:, :-1].T).T + (shift - coef[:, :-1] @ self.mean[:, None])
+        shift = self.constant * coef[:, -1:] - coef[:, :-1] @ self.offset[:, None]
         return coef[:, :-1] @ A.T + shift
 
     def _adjoint(self, A: Any, residuals: Any) -> Any:
         """Return the products of residuals of shape (m, n) with the rows."""
         sums = residuals.sum(axis=1)[:, None]
-        found = (A.T @ residuals.T).T - sums * self.mean if sparse.issparse(A) else residuals @ A
-        return array_namespace(residuals).concat([found, self.constant * sums], axis=1)
+        found = residuals @ A - sums * self.offset
+        return array_namespace(found).concat([found, self.constant * sums], axis=1)
 
     def _largest_eigenvalue(self) -> float:
         """Estimate the largest eigenvalue of XᵀX/n by a few steps of block power iteration."""
@@ -195,24 +191,6 @@ class Rows:
         return largest
 
 
-def _groups(members: NDArray[np.bool_]) -> list[Places]:
-    """Return sets of rows with equal columns here, or all rows if these sets are too many."""
-    # rows with equal columns have equal sums of random numbers
-    draws = np.random.default_rng(0).integers(2**62 // len(members), size=len(members))
-    codes = np.zeros(members.shape[1], np.int64)
-    for one, draw in zip(members, draws, strict=True):
-        codes[one] += draw
-    _, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    # with repeated folds every row has the logits of all runs, and weights of zero
-    if len(counts) > len(members) // 2 + 1:
-        return [np.arange(len(codes))]
-    return np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1])
-
-
-def alike(reference: Any, values: Any, whole: bool = False) -> Any:
-    """Return numbers where the reference is, in its type or as whole numbers."""
-    if not is_device_array(reference):
-        return np.asarray(values, None if whole else reference.dtype)
-    xp = array_namespace(reference)
-    dtype = xp.int64 if whole else reference.dtype
-    return xp.asarray(values, dtype=dtype, device=reference.device)
+def alike(reference: Any, values: Any) -> Any:
+    """Return numbers where the reference is, in its type."""
+    return as_dtype(like(reference, values), reference.dtype)

@@ -79,8 +79,7 @@ class Adaptive(Method):
 
     @property
     @abstractmethod
-    def recursion(self) -> Recursion:
-        """The numbers of the recursion."""
+    def _recursion(self) -> Recursion: ...
 
     def coefficients_at(self, products: Products, cross: Array, stops: Floats) -> Array:
         """Return coefficients of shape (n_stops, p, n_targets) from XᵀX/n and Xᵀy/n."""
@@ -120,7 +119,7 @@ class Adaptive(Method):
         self, products: Products, cross: Array, basis: Array | None
     ) -> Iterator[tuple[Array, Array]]:
         """Yield the iterates and, given a basis of Xᵀy/n, their derivatives by its coordinates."""
-        past, kept, added, eps, corrected, decay = self.recursion
+        past, kept, added, eps, corrected, decay = self._recursion
         coef, mean, square = (np.zeros_like(cross) for _ in range(3))
         shape = (0, 0, 0) if basis is None else (*cross.shape, basis.shape[1])
         slope, mean_slope, square_slope = (np.zeros(shape) for _ in range(3))
@@ -170,8 +169,7 @@ class Adam(Adaptive):
     eps: float = 1e-8
 
     @property
-    def recursion(self) -> Recursion:
-        """Exponential averages of gradients and squares, both corrected for their start at zero."""
+    def _recursion(self) -> Recursion:
         past, kept = self.betas
         return Recursion(past, kept, 1 - kept, self.eps, corrected=True)
 
@@ -188,9 +186,8 @@ class AdamW(Adam):
     weight_decay: float = 0.01
 
     @property
-    def recursion(self) -> Recursion:
-        """That of Adam, with every coefficient shrunk before each step."""
-        return super().recursion._replace(decay=self.lr * self.weight_decay)
+    def _recursion(self) -> Recursion:
+        return super()._recursion._replace(decay=self.lr * self.weight_decay)
 
 
 @dataclass(frozen=True)
@@ -203,8 +200,7 @@ class RMSProp(Adaptive):
     eps: float = 1e-8
 
     @property
-    def recursion(self) -> Recursion:
-        """The gradient itself, and an exponential average of squares."""
+    def _recursion(self) -> Recursion:
         return Recursion(0.0, self.alpha, 1 - self.alpha, self.eps)
 
 
@@ -219,6 +215,5 @@ class AdaGrad(Adaptive):
     eps: float = 1e-10
 
     @property
-    def recursion(self) -> Recursion:
-        """The gradient itself, and the sum of all squares."""
+    def _recursion(self) -> Recursion:
         return Recursion(0.0, 1.0, 1.0, self.eps)

@@ -10,16 +10,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Filter, Method
+from stoptime.methods.base import Method
 from stoptime.methods.flows import AveragedFlow, GradientFlow
 from stoptime.methods.iterations import Nesterov, OptimalIteration
-from stoptime.methods.recurrence import (
-    MOST_ITERATIONS,
-    Iteration,
-    Recurrence,
-    Update,
-    iterates,
-)
+from stoptime.methods.recurrence import Gradient, Iteration, Recurrence, Update
 from stoptime.support.arrays import Array
 from stoptime.support.checks import fraction_below_one, instance_of, nonnegative, positive_number
 
@@ -38,6 +32,10 @@ class Wrapped(Iteration):
     limit: ClassVar[Any] = _inner("limit")
     time_power: ClassVar[Any] = _inner("time_power")
     pace: ClassVar[Any] = _inner("pace")
+    largest_gain: ClassVar[Any] = _inner("largest_gain")
+    """No average and no decay makes a gain larger."""
+    as_flow: ClassVar[Any] = _inner("as_flow")
+    """A flow with the oscillations of the iteration, which this one does not follow."""
 
     def __post_init__(self) -> None:
         given: Any = instance_of(self.method, Method)  # callers without types give anything
@@ -57,19 +55,6 @@ class Wrapped(Iteration):
         """What is added to every eigenvalue where convergence is concerned."""
         return 0.0
 
-    @property
-    def largest_eigenvalue(self) -> float:
-        """The smallest eigenvalue for which the iteration diverges in the end."""
-        return max(self.method.largest_eigenvalue - self.shift, 0.0)
-
-    def check_convergence(self, largest: float) -> None:
-        """Raise a ValueError if the iteration diverges for eigenvalues up to ``largest``."""
-        self.method.check_convergence(largest + self.shift)
-
-    def as_flow(self) -> Filter:
-        """Return a flow with the oscillations of the iteration, which this one does not follow."""
-        return self.method.as_flow()
-
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the iteration with the inner one tuned to the spectrum."""
         s = nonnegative("eigenvalues", eigenvalues)
@@ -79,9 +64,9 @@ class Wrapped(Iteration):
         """Return the iteration with another step."""
         return self.with_params(method=self.method.with_step(step))
 
-    def largest_gain(self, stop: ArrayLike) -> Any:
-        """Return a bound of the gain: no average and no decay makes it larger."""
-        return self.method.largest_gain(stop)
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
+        return self.method.update(k)
 
 
 @dataclass(frozen=True)
@@ -100,11 +85,6 @@ class Decayed(Wrapped):
         An iteration, or an average of one.
     weight_decay : float
         The w above.
-    decoupled : bool, default=False
-        Whether the coefficients decay apart from the gradient and its momentum, as in AdamW:
-        β_k = (1 - ε_k·w)β_{k-1} + ε_k·v_k. Not for averages; without momentum both are equal.
-        With a constant momentum η the heavy ball then ends at ridge with penalty (1 - η)w. See
-        Loshchilov, Hutter (2019), Decoupled weight decay regularization.
 
     Examples
     --------
@@ -115,75 +95,46 @@ class Decayed(Wrapped):
     """
 
     weight_decay: float
-    decoupled: bool = False
     name: ClassVar[str] = "decayed"
     reaches_least_squares: ClassVar[bool] = False
+    shift: ClassVar[Any] = property(lambda decayed: decayed.weight_decay)
+    runs_steps: ClassVar[Any] = _inner("runs_steps")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_number("weight_decay", self.weight_decay)
-        simple = isinstance(self.method, Recurrence)
-        if self.decoupled and (not simple or isinstance(self.method, OptimalIteration)):
-            raise ValueError(
-                f"decoupled=True needs an iteration without a penalty, and {self.method} is none: "
-                "take decoupled=False."
-            )
 
     @property
-    def shift(self) -> float:
-        """What decay adds to every eigenvalue where convergence is concerned."""
-        if not self.decoupled:
-            return self.weight_decay
-        # A direction diverges by changing its sign in every step. The characteristic polynomial of
-        # the step is zero at -1 first where εs = limit·(1 - εw/2), or later with a lookahead.
-        return self.weight_decay * self.method.limit / 2
+    def limit(self) -> float:
+        """The smallest εs for which the iteration diverges: decay adds to every eigenvalue."""
+        return max(self.method.limit - self.epsilon * self.weight_decay, 0.0)
 
-    def _decoupled(self, k: int) -> Update:
-        """Return iteration k of the loop where coefficients decay apart from the gradient."""
-        inner: Any = self.method
-        share = inner.epsilon * self.weight_decay * inner.step_ratio(k)
-        update: Update = inner.update(k)
-        return update._replace(decay=share)
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, whose gradient is that with the penalty."""
+        update = self.method.update(k)
+        return update._replace(pull=update.pull + self.epsilon * self.weight_decay)
 
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        if self.decoupled:
-            return iterates(self._decoupled, self.epsilon * s, start)
-        w = self.weight_decay
-        run = self.method.run(s + w, start)
-        # the gain is the same, and the shrinkage is a mean of that at s + w and one
-        return (np.where(start == 1, (w + s * g) / (s + w), g) for g in run)
+    def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
+        """Yield the results after 0, 1, 2, ... iterations on any loss."""
+        if not isinstance(self.method, Averaged):
+            return super().steps(gradient, start)
+        # the decay of an average is the average with decay
+        decayed = self.with_params(method=self.method.method)
+        return self.method.with_params(method=decayed).steps(gradient, start)
 
-    @property
-    def runs_steps(self) -> bool:
-        """Whether stop k costs k steps of a recurrence."""
-        return self.decoupled or self.method.runs_steps
+    def _mean(self, s: Array, g: Array) -> Array:
+        return (self.weight_decay + s * g) / (s + self.weight_decay)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        if self.runs_steps:
-            return super()._shrinkage(s, t)
-        # the mean of one and the shrinkage of the inner method, which is a power
-        w = self.weight_decay
-        return (w + s * self.method._shrinkage(s + w, t)) / (s + w)
+        return self._mean(s, self.method._shrinkage(s + self.weight_decay, t))
 
     def _gain(self, s: Array, t: Array) -> Array:
-        if self.runs_steps:
-            return super()._gain(s, t)
         return self.method._gain(s + self.weight_decay, t)
 
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ at the end, which is ridge unless a schedule ends before."""
-        if not self.decoupled:
-            g, gain = self.method.limits(s + self.weight_decay)
-            return (self.weight_decay + s * g) / (s + self.weight_decay), gain
-        if np.isfinite(self.ends_at):
-            return super().limits(s)
-        m, lookahead, weight, stride, direct, share, _ = self._decoupled(MOST_ITERATIONS)
-        x = self.epsilon * s
-        # in the end v = weight·gradient/(1 - m), and the step of v balances the decay
-        pull = stride * weight + direct * (1 - m)
-        decay = share * (1 - m + x * lookahead * weight)
-        return decay / (pull * x + decay), self.epsilon * pull / (pull * x + decay)
+        g, gain = self.method.limits(s + self.weight_decay)
+        return self._mean(s, g), gain
 
 
 @dataclass(frozen=True)
@@ -221,19 +172,11 @@ class VanishingDecay(Wrapped):
                 f"{self.method!r}."
             )
 
-    def pull(self, k: int) -> float:
-        """Return the decay of step k times the step."""
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop with its decay."""
         # a few steps later than c/t², so that the first steps do not overshoot
-        return float(self.decay / (k + self.decay ** (1 / self.time_power)) ** self.time_power)
-
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        return iterates(self._decaying, self.epsilon * s, start)
-
-    def _decaying(self, k: int) -> Update:
-        """Return iteration k of the loop with its decay."""
-        update: Update = self.method.update(k)  # type: ignore[attr-defined]
-        return update._replace(pull=self.pull(k))
+        late = k + self.decay ** (1 / self.time_power)
+        return self.method.update(k)._replace(pull=self.decay / late**self.time_power)
 
 
 @dataclass(frozen=True)
@@ -271,6 +214,8 @@ class Averaged(Wrapped):
     ends_at: ClassVar[float] = np.inf
     """The average moves on where the iterates no longer do."""
     reaches_least_squares: ClassVar[Any] = _inner("reaches_least_squares")
+    limits: ClassVar[Any] = _inner("limits")
+    """Averages converge to the limit of the iterates."""
 
     def __new__(cls, method: Any = None, kind: Any = "polyak", decay: float = 0.999) -> Any:  # noqa: ARG004
         """Return an average over time in place of one over iterates for gradient flow."""
@@ -290,26 +235,21 @@ class Averaged(Wrapped):
                 "An average of averages has no use: average the iteration itself."
             )
 
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        run = self.method.run(s, start)
+    def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
+        """Yield the results after 0, 1, 2, ... iterations on any loss."""
+        run = self.method.steps(gradient, start)
         yield next(run)
         # a second run at half the speed drops what leaves the window, so no history is stored
-        behind = islice(self.method.run(s, start), 1, None)
+        behind = islice(self.method.steps(gradient, start), 1, None)
         average: Any = 0.0
         total: Any = 0.0
         for k, value in enumerate(run, 1):
-            total = total + value
             if self.kind == "exponential":
                 share = 1.0 if k == 1 else 1 - self.decay
-                average = (1 - share) * average + share * value
-            elif self.kind == "tail":
-                total -= next(behind) if k % 2 == 0 else 0.0
-                average = total / (k - k // 2)
-            else:
-                average = total / k
-            yield average
-
-    def limits(self, s: Array) -> tuple[Array, Array]:
-        """Return g and φ at the end: averages converge to the limit of the iterates."""
-        return self.method.limits(s)
+                average = average + share * (value - average)
+                yield average
+                continue
+            total = total + value
+            if self.kind == "tail" and k % 2 == 0:
+                total = total - next(behind)
+            yield total / (k - k // 2 if self.kind == "tail" else k)

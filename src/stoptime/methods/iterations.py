@@ -25,12 +25,7 @@ from stoptime.methods.flows import (
     HighResolutionFlow,
     friction_number,
 )
-from stoptime.methods.recurrence import (
-    STEP_ROUNDING,
-    Coefficients,
-    Recurrence,
-    Update,
-)
+from stoptime.methods.recurrence import STEP_ROUNDING, Recurrence, Update
 from stoptime.methods.schedules import Schedule, at, largest_value, scheduled
 from stoptime.support.arrays import EPS, Array
 from stoptime.support.checks import fraction_below_one, positive_number
@@ -47,9 +42,8 @@ class GradientDescent(Recurrence):
 
     Parameters
     ----------
-    step : float or "auto", default="auto"
+    step : float, "auto" or Schedule, default="auto"
         The ε above, below 2/L; "auto" is 1/L. It is torch's ``lr`` for the loss ‖y - Xβ‖²/(2n).
-        For every iteration it may also be a schedule, see :mod:`stoptime.schedules`.
 
     Examples
     --------
@@ -63,9 +57,9 @@ class GradientDescent(Recurrence):
     limit: ClassVar[float] = 2.0
     momentum: ClassVar[float] = 0.0
 
-    def coefficients(self, k: int) -> Coefficients:  # noqa: ARG002 - every step is the same
+    def coefficients(self, k: int) -> tuple[float, float, float]:  # noqa: ARG002 - every step is the same
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(0.0, 0.0, 1.0)
+        return 0.0, 0.0, 1.0
 
     def as_flow(self) -> GradientFlow:
         """Return gradient flow: iterate k is near time εk, within O(ε)."""
@@ -79,19 +73,17 @@ class Nesterov(Recurrence):
     .. math:: \beta_k = \theta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\theta_{k-1}), \qquad
         \theta_k = \beta_k + \frac{k-1}{k+r-1}(\beta_k - \beta_{k-1})
 
-    See Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated
-    gradient method.
+    See Su, Boyd, Candès (2016).
 
     Parameters
     ----------
-    step : float or "auto", default="auto"
+    step : float, "auto" or Schedule, default="auto"
         The ε above, below 4/(3L); "auto" is 1/L.
     friction : float, default=3.0
         The r above, from 0.001 to 200.
-    momentum : float, optional
-        A constant η in [0, 1), or a schedule, in place of the fraction. With constants this is
-        ``torch.optim.SGD(lr=step, momentum=η, nesterov=True)`` from zero: after k steps torch holds
-        θ_k = β_k + η(β_k - β_{k-1}), which is the iterate of :class:`SGD`.
+    momentum : float or Schedule, optional
+        An η in [0, 1) in place of the fraction. Torch's ``SGD(nesterov=True)`` is the same run, but
+        holds θ_k, which is the iterate of :class:`SGD`.
 
     Examples
     --------
@@ -121,13 +113,13 @@ class Nesterov(Recurrence):
             return super().universal_guarantee
         return self.follows_flow and AcceleratedFlow(self.friction).universal_guarantee
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
         if self.momentum is not None:
             eta = at(self.momentum, k)
         else:
             eta = (k - 2) / (k + self.friction - 2) if k > 2 else 0.0
-        return Coefficients(eta, eta, 1.0)
+        return eta, eta, 1.0
 
     def as_flow(self) -> Filter:
         """Return the flow at time √ε·k, within O(√ε): heavy-ball flow for constant momentum."""
@@ -159,16 +151,15 @@ class HeavyBall(Recurrence):
     .. math:: \beta_k = \beta_{k-1} + \frac{\varepsilon}{n} X^T(y - X\beta_{k-1})
         + \eta(\beta_{k-1} - \beta_{k-2})
 
-    See Polyak (1964), Some methods of speeding up the convergence of iteration methods.
+    It is ``torch.optim.SGD(lr=step, momentum=momentum)`` from zero. See Polyak (1964).
 
     Parameters
     ----------
-    step : float or "auto", default="auto"
+    step : float, "auto" or Schedule, default="auto"
         The ε above, below 2(1 + η)/L; "auto" is 1/L.
-    momentum : float or "auto", default="auto"
-        The η above, in [0, 1), or a schedule. "auto" converges fastest with this step; it is
-        (1 - √(εμ))² if the step is 1/L, and it needs a positive smallest eigenvalue μ. The pair is
-        ``torch.optim.SGD(lr=step, momentum=momentum)``, iterate by iterate from zero.
+    momentum : float, "auto" or Schedule, default="auto"
+        The η above, in [0, 1). "auto" converges fastest with this step; it is (1 - √(εμ))² if the
+        step is 1/L, and it needs a positive smallest eigenvalue μ.
 
     Examples
     --------
@@ -196,9 +187,9 @@ class HeavyBall(Recurrence):
             return 2 * (1 + min(self.momentum.values))
         return 4.0 if isinstance(self.momentum, str) else 2 * (1 + self.momentum)
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
-        return Coefficients(at(concrete("momentum", self.momentum), k), 0.0, 1.0)
+        return at(concrete("momentum", self.momentum), k), 0.0, 1.0
 
     def as_flow(self) -> Filter:
         """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
@@ -218,9 +209,9 @@ class SGD(HeavyBall):
 
     Parameters
     ----------
-    step : float or "auto", default="auto"
-        The ε above, torch's ``lr`` for the loss ‖y - Xβ‖²/(2n); "auto" is 1/L.
-    momentum : float or "auto", default=0.0
+    step : float, "auto" or Schedule, default="auto"
+        The ε above; "auto" is 1/L.
+    momentum : float, "auto" or Schedule, default=0.0
         The η above, in [0, 1); "auto" is that of :class:`HeavyBall`.
     dampening : float, default=0.0
         The d above, in [0, 1). As in torch, it has no effect without momentum.
@@ -284,9 +275,8 @@ class NuMethod(Recurrence):
 
     Parameters
     ----------
-    step : float or "auto", default="auto"
-        The ε above, at most 1/L, which is "auto". Leaving rows out raises the largest eigenvalue
-        a little, so that "auto" is slightly smaller for leave-one-out.
+    step : float, "auto" or Schedule, default="auto"
+        The ε above, at most 1/L, which is "auto"; slightly smaller for leave-one-out.
     nu : float, default=1.0
         The ν above, below 50: up to this smoothness of the signal the method is optimal.
     """
@@ -308,15 +298,15 @@ class NuMethod(Recurrence):
         """The time of the flow that one iteration takes: 2√ε, as its gradients count fourfold."""
         return 2 * super().pace
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
         nu = self.nu
         if k == 1:
-            return Coefficients(0.0, 0.0, (4 * nu + 2) / (4 * nu + 1))
+            return 0.0, 0.0, (4 * nu + 2) / (4 * nu + 1)
         # the three-term recurrence of these Jacobi polynomials, divided by their values at one
         ratio = (2 * k + 2 * nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
         momentum = (k - 1) * (2 * k - 3) / (2 * k + 2 * nu - 3) * ratio
-        return Coefficients(momentum, 0.0, 4 * (k + nu - 1) * ratio)
+        return momentum, 0.0, 4 * (k + nu - 1) * ratio
 
     def as_flow(self) -> AcceleratedFlow:
         """Return accelerated flow with friction 4ν: iterate k is near time 2√ε·k, within O(√ε)."""
@@ -338,8 +328,7 @@ class OptimalIteration(Recurrence):
     Parameters
     ----------
     step : float or "auto", default="auto"
-        The 1/L above; "auto" is the reciprocal of the largest eigenvalue. The iteration diverges
-        for eigenvalues above L + λ. It takes no schedule.
+        The 1/L above. The iteration diverges for eigenvalues above L + λ.
     penalty : float
         The λ above, of the ridge that the path approaches.
 
@@ -390,11 +379,11 @@ class OptimalIteration(Recurrence):
         falls = np.expm1(-2 * (2 * k + 1) * theta) / np.expm1(-2 * (2 * k + 3) * theta)
         return float(np.exp(-2 * theta) * falls)
 
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k, whose gradient is that of ridge."""
         ratio = self._ratio(k - 1)
         momentum = ratio * self._ratio(k - 2) if k > 1 else 0.0
-        return Coefficients(momentum, 0.0, 4 * ratio)
+        return momentum, 0.0, 4 * ratio
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
@@ -412,10 +401,9 @@ class OptimalIteration(Recurrence):
 def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
     """Return the iteration whose iterates follow a flow as its step shrinks.
 
-    Iterate k of gradient descent is near time step·k, within O(step). That of Nesterov's method and
-    of the heavy ball is near time √step·k, within O(√step). A high-resolution flow has the step of
-    the iteration that it models: the extrapolated point θ_k is near time √step·k for strong
-    convexity, and iterate k near time √step·(k + (r-2)/2) for friction r.
+    Iterate k of gradient descent is near time step·k, and that of the others near √step·k. A
+    high-resolution flow has the step of the iteration that it models: the extrapolated point θ_k is
+    near time √step·k for strong convexity, and iterate k near √step·(k + (r-2)/2) for friction r.
 
     Parameters
     ----------

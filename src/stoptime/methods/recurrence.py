@@ -27,17 +27,11 @@ from stoptime.support.arrays import TINY, Array, slices
 from stoptime.support.checks import iteration_numbers, positive_number
 
 Indices = NDArray[np.intp]
+Value = TypeVar("Value")
+Gradient = Callable[[Any], Any]
 
 MOST_ITERATIONS = 10**7  # they take a minute or more: a later stop is a slip, or means infinity
 STEP_ROUNDING = 1e-9  # by which a step may exceed 1/L where 1/L itself is allowed
-
-
-class Coefficients(NamedTuple):
-    """Coefficients of one step: momentum, lookahead, and the weight that multiplies ε."""
-
-    momentum: float
-    lookahead: float
-    weight: float
 
 
 class Update(NamedTuple):
@@ -45,51 +39,35 @@ class Update(NamedTuple):
 
     momentum: float
     lookahead: float
-    weight: float
+    weight: float  #: Multiplies ε.
     stride: float = 1.0  #: Multiplies v.
     direct: float = 0.0  #: Multiplies the gradient itself, as in torch's version of Nesterov.
-    decay: float = 0.0  #: The share of the coefficient that decays, apart from the gradient.
     pull: float = 0.0  #: What a ridge penalty adds to εs.
 
 
-Run = Callable[[Array, Array], Iterator[Array]]
-Value = TypeVar("Value")
+def iterates(updates: Callable[[int], Update], gradient: Gradient, start: Any) -> Iterator[Any]:
+    """Yield the values after 0, 1, 2, ... steps without end, on whatever device the start is.
 
-
-def iterates(updates: Callable[[int], Update], x: Array, start: Array) -> Iterator[Array]:
-    """Yield the values after 0, 1, 2, ... steps without end, each time in the same array.
-
-    The shrinkage starts at 1 without a source term, the gain over ε at 0 with a source term of 1.
-    Neither is computed from the other, so neither suffers from cancellation.
+    The gradient is that of the loss times ε, and a penalty pulls towards the start.
     """
-    shape = np.broadcast_shapes(x.shape, start.shape)
-    value = np.array(np.broadcast_to(start, shape), dtype=np.float64)
-    move = np.zeros_like(value)
-    slope = np.empty_like(value)
-    rate = x
-    source = 1 - start
-    last = 0.0
+    value = start
+    move = 0 * start
     for k in count(1):
         yield value
-        momentum, lookahead, weight, stride, direct, decay, pull = updates(k)
-        # a coefficient that decays to zero has the gain 0 and the shrinkage 1, where both start
-        if pull != last:
-            rate = x + pull
-            source = 1 - start + pull * start
-            last = pull
-        # in place: a step costs little more than its memory traffic
-        np.multiply(move, lookahead, out=slope)
-        slope += value
-        slope *= rate
-        slope -= source
-        if decay:
-            value -= decay * (value - start)
+        momentum, lookahead, weight, stride, direct, pull = updates(k)
+        ahead = value
+        if lookahead:
+            ahead = lookahead * move
+            ahead += value
+        slope = gradient(ahead)
+        if pull:
+            slope += pull * (ahead - start)
         if direct:
-            value -= direct * slope
+            value = value - direct * slope
         slope *= weight
         move *= momentum
         move -= slope
-        value += move if stride == 1 else stride * move
+        value = value + (move if stride == 1 else stride * move)
 
 
 def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
@@ -100,30 +78,6 @@ def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
         while k < stop:
             k, value = next(steps)
         yield value
-
-
-def filtered(run: Run, s: Array, stops: Indices, start: float) -> Array:
-    """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
-    shape = np.broadcast_shapes(s.shape, stops.shape)
-    if 0 in shape:
-        return np.empty(shape)
-    distinct, which = np.unique(stops, return_inverse=True)
-    if distinct[-1] > MOST_ITERATIONS:
-        raise ValueError(
-            f"A stop after {distinct[-1]} iterations is beyond the limit of "
-            f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
-        )
-    most_entries = 2**20  # of one table, iterations by eigenvalues
-    if len(distinct) * s.size <= max(most_entries, int(np.prod(shape))):
-        values = at_stops(run(s.ravel(), np.array(start)), distinct)
-        table = np.array([value.copy() for value in values])
-        return np.asarray(table[which.reshape(stops.shape), np.arange(s.size).reshape(s.shape)])
-    # Each eigenvalue has stops of its own. Their table would be square, so it is cut into blocks.
-    own_s = np.broadcast_to(s, shape).ravel()
-    own_stops = np.broadcast_to(stops, shape).ravel()
-    parts = slices(len(own_s), int(np.sqrt(most_entries)))
-    blocks = [filtered(run, own_s[part], own_stops[part], start) for part in parts]
-    return np.concatenate(blocks).reshape(shape)
 
 
 class Iteration(Filter):
@@ -146,11 +100,8 @@ class Iteration(Filter):
         """The smallest εs for which the iteration diverges."""
 
     @abstractmethod
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
-
-        The arguments are broadcast. The next value may be written to the same array.
-        """
+    def update(self, k: int) -> Update:
+        """Return iteration k = 1, 2, ... of the loop, in units of ε."""
 
     @abstractmethod
     def as_flow(self) -> Filter:
@@ -159,9 +110,33 @@ class Iteration(Filter):
         If the iteration ``follows_flow``, its iterates tend to this flow as the step shrinks.
         """
 
-    @abstractmethod
     def with_step(self, step: float) -> Self:
         """Return the iteration with another step."""
+        return self.with_params(step=step)
+
+    def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
+        """Yield the results after 0, 1, 2, ... iterations on any loss; ``gradient`` is ε times its.
+
+        One step is taken for each result that is asked for.
+        """
+        return iterates(self.update, gradient, start)
+
+    def run(self, s: Array, start: Array) -> Iterator[Array]:
+        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
+
+        The shrinkage has no source term, and the gain over ε one of 1. Neither is computed from the
+        other, so neither suffers from cancellation.
+        """
+        x = self.epsilon * s
+        source = 1 - start
+
+        def gradient(point: Array) -> Array:
+            slope = x * point
+            slope -= source  # in place: a step costs little more than its memory traffic
+            return slope
+
+        shape = np.broadcast_shapes(x.shape, start.shape)
+        return self.steps(gradient, np.broadcast_to(start, shape))
 
     @property
     def follows_flow(self) -> bool:
@@ -237,11 +212,10 @@ class Iteration(Filter):
         return self._shrinkage(s, end), self._gain(s, end)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return filtered(self.run, s, iteration_numbers(np.minimum(t, self.ends_at)), 1.0)
+        return _after(self, s, t, 1.0)
 
     def _gain(self, s: Array, t: Array) -> Array:
-        stops = iteration_numbers(np.minimum(t, self.ends_at))
-        return self.epsilon * filtered(self.run, s, stops, 0.0)
+        return self.epsilon * _after(self, s, t, 0.0)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
         """Return φ(s, k), from a recurrence of its own."""
@@ -256,21 +230,42 @@ class Iteration(Filter):
             return
         values = at_stops(self.run(s, np.array([[1.0], [0.0]])), iteration_numbers(stops))
         for part in slices(len(stops), height):
-            table = np.array([next(values).copy() for _ in stops[part]])
+            table = np.array([next(values) for _ in stops[part]])
             yield table[:, 0].T, self.epsilon * table[:, 1].T
+
+
+def _after(method: Iteration, s: Array, t: Array, start: float) -> Array:
+    """Return the values at broadcast eigenvalues and stops; refuse more than MOST_ITERATIONS."""
+    stops = iteration_numbers(np.minimum(t, method.ends_at))
+    distinct, which = np.unique(stops, return_inverse=True)
+    if distinct.max(initial=0) > MOST_ITERATIONS:
+        raise ValueError(
+            f"A stop after {distinct[-1]} iterations is beyond the limit of "
+            f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
+        )
+    eigenvalue, stop = np.broadcast_arrays(
+        np.arange(s.size).reshape(s.shape), which.reshape(stops.shape)
+    )
+    # entries are filled stop by stop, so that no iterate is kept
+    groups = np.split(
+        np.argsort(stop, axis=None, kind="stable"), np.cumsum(np.bincount(stop.ravel()))[:-1]
+    )
+    found = np.empty(stop.size)
+    run = at_stops(method.run(s.ravel(), np.array(start)), distinct)
+    for entries, value in zip(groups, run, strict=False):
+        found[entries] = value[eigenvalue.flat[entries]]
+    return found.reshape(stop.shape)
 
 
 @lru_cache(maxsize=64)
 def _growth(method: Iteration, largest: float) -> float:
     """Return the largest |g| on the way, over all eigenvalues up to ``largest``."""
-    grown = 0.0
     # eigenvalues that lie as densely at both ends as the oscillations of polynomials
     shares = np.sin(np.pi * np.arange(1, 65) / 128) ** 2
     run = method.run(largest * shares, np.array(1.0))
     with np.errstate(over="ignore", invalid="ignore"):
-        for _, g in zip(range(int(method.horizon) + 1), run, strict=False):
-            grown = max(grown, float(np.abs(g).max()))
-    return grown
+        steps = zip(range(int(method.horizon) + 1), run, strict=False)
+        return max(float(np.abs(g).max()) for _, g in steps)
 
 
 def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
@@ -278,15 +273,14 @@ def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> 
 
     Eigenvalues then grow, at most by the factor ``scale``.
     """
-    if not isinstance(method, Iteration) or method.step != "auto":
-        return method.tuned_to(eigenvalues)
     tuned = method.tuned_to(eigenvalues)
-    largest = float(np.max(eigenvalues, initial=0)) * scale
-    if largest < tuned.largest_eigenvalue:
+    if not isinstance(method, Iteration) or not isinstance(tuned, Iteration):
         return tuned
-    # weight decay counts as a part of every eigenvalue
-    decay = tuned.limit / tuned.epsilon - tuned.largest_eigenvalue
-    return method.with_step(1 / (largest + decay)).tuned_to(eigenvalues)
+    largest = float(np.max(eigenvalues, initial=0))
+    if method.step != "auto" or largest * scale < tuned.largest_eigenvalue:
+        return tuned
+    # an automatic step is the reciprocal of the largest eigenvalue and what decay adds to it
+    return method.with_step(1 / (1 / tuned.epsilon + largest * (scale - 1))).tuned_to(eigenvalues)
 
 
 class Recurrence(Iteration):
@@ -306,7 +300,7 @@ class Recurrence(Iteration):
     _automatic: ClassVar[Any] = {"step": longest_step}
 
     @abstractmethod
-    def coefficients(self, k: int) -> Coefficients:
+    def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k = 1, 2, ..."""
 
     @property
@@ -358,20 +352,8 @@ class Recurrence(Iteration):
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
         momentum, lookahead, weight = self.coefficients(k)
         # v is a sum of gradients, so that a step of zero pauses the run without stopping it
-        ratio = self.step_ratio(k)
+        ratio = self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
         return Update(momentum, ratio * lookahead, weight, ratio)
-
-    def step_ratio(self, k: int) -> float:
-        """Return the step of iteration k in units of ε."""
-        return self.step(k) / self.step.largest if isinstance(self.step, Schedule) else 1.0
-
-    def run(self, s: Array, start: Array) -> Iterator[Array]:
-        """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations."""
-        return iterates(self.update, self.epsilon * s, start)
-
-    def with_step(self, step: float) -> Self:
-        """Return the iteration with another step."""
-        return self.with_params(step=step)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.runs_steps:

@@ -8,30 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from stoptime.methods import flows, iterations
 from stoptime.methods.adaptive import AdaGrad, Adam, AdamW, RMSProp
 from stoptime.methods.averages import Averaged, Decayed, VanishingDecay
 from stoptime.methods.base import Filter, Method
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
-from stoptime.methods.flows import (
-    AcceleratedFlow,
-    AveragedFlow,
-    CriticalFlow,
-    GradientFlow,
-    HeavyBallFlow,
-    HighResolutionAcceleratedFlow,
-    HighResolutionFlow,
-)
-from stoptime.methods.iterations import (
-    SGD,
-    GradientDescent,
-    HeavyBall,
-    Nesterov,
-    NuMethod,
-    OptimalIteration,
-)
-from stoptime.methods.ridge import IteratedRidge, Ridge
+from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
 from stoptime.methods.schedules import SCHEDULES, Schedule
 from stoptime.support.checks import instance_of
 from stoptime.support.wording import did_you_mean_class
@@ -42,17 +25,23 @@ def _by_name(*classes: type[Method]) -> dict[str, type[Method]]:
 
 
 METHODS = _by_name(
-    Ridge, GradientFlow, AcceleratedFlow, HeavyBallFlow, CriticalFlow, IteratedRidge, Butterworth
+    Ridge,
+    flows.GradientFlow,
+    flows.AcceleratedFlow,
+    flows.HeavyBallFlow,
+    flows.CriticalFlow,
+    IteratedRidge,
+    Butterworth,
 )
 """The methods in continuous time by their names: their stops are all non-negative numbers."""
 
 ITERATIONS = _by_name(
-    GradientDescent,
-    Nesterov,
-    HeavyBall,
-    NuMethod,
+    iterations.GradientDescent,
+    iterations.Nesterov,
+    iterations.HeavyBall,
+    iterations.NuMethod,
     ConjugateGradient,
-    HighResolutionFlow,
+    flows.HighResolutionFlow,
     SpectralCutoff,
 )
 """The methods with a step by their names: the iterations, the flow that models one of them, and
@@ -62,20 +51,20 @@ ADAPTIVE = _by_name(Adam, AdamW, RMSProp, AdaGrad)
 """The methods with a step of its own for every coefficient, by their names; they have no filter."""
 
 ALL_METHODS = METHODS | ITERATIONS | ADAPTIVE
-ALIASES: dict[str, type[Method]] = {"nesterov-flow": AcceleratedFlow}
+ALIASES: dict[str, type[Method]] = {"nesterov-flow": flows.AcceleratedFlow}
 """Other names that are accepted wherever the name of a method is."""
 WRITABLE = ALL_METHODS | _by_name(
-    SGD,
     Decayed,
     VanishingDecay,
     Averaged,
-    AveragedFlow,
-    OptimalIteration,
-    HighResolutionAcceleratedFlow,
+    flows.AveragedFlow,
+    flows.HighResolutionAcceleratedFlow,
+    iterations.SGD,
+    iterations.OptimalIteration,
 )
 """The methods that can be written to a file: also those that are not found by a name."""
 
-FAMILY: tuple[Filter, ...] = (Ridge(), GradientFlow(), CriticalFlow())
+FAMILY: tuple[Filter, ...] = (Ridge(), flows.GradientFlow(), flows.CriticalFlow())
 """Methods that cover signals of every smoothness, to be chosen among with one factorisation."""
 
 

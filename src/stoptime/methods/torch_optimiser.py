@@ -51,12 +51,7 @@ def from_torch(
     Method
         :class:`GradientDescent`, :class:`HeavyBall` or :class:`SGD`, with weight decay
         :class:`Decayed` of it; or :class:`Adam`, :class:`AdamW`, :class:`RMSProp`,
-        :class:`AdaGrad`.
-
-    Raises
-    ------
-    ValueError
-        If what the optimiser does has no counterpart here. The message says why.
+        :class:`AdaGrad`. What has no counterpart raises a ValueError that says why.
 
     Examples
     --------

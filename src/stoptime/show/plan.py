@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.bounds.plan import PlannedRun, batch_cost, best_penalty, planned_run
-from stoptime.logistic.lockstep import CrossEntropyPlan, plan_cross_entropy
-from stoptime.logistic.steps import layers
+from stoptime.logistic.lockstep import CrossEntropyPlan, iteration_of, plan_cross_entropy
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.iterations import Nesterov
 from stoptime.methods.recurrence import Iteration
@@ -227,7 +226,7 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         raise ValueError(f'loss must be "squared", "mse" or "cross-entropy"; got {loss!r}.')
     given = get_method(method)
     if loss == "cross-entropy":
-        layers(given)  # raises where it cannot be run step by step
+        iteration_of(given)  # raises where it cannot be run step by step
         if X is None or y is None or {penalty, batch_size} != {None}:
             raise ValueError(
                 "A plan for cross-entropy needs X, and labels as y; penalty and batch_size belong "

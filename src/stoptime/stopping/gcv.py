@@ -13,10 +13,9 @@ from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.residuals import operators_of, route_to
 from stoptime.left_out.rows import average_row
 from stoptime.methods.base import Method, as_filter
-from stoptime.methods.butterworth import Butterworth
 from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
-from stoptime.methods.ridge import Ridge
+from stoptime.methods.ridge import Butterworth, Ridge
 from stoptime.spectrum.base import Spectrum
 from stoptime.stopping.rule import Choice, CurveRule, choice_at
 from stoptime.support.arrays import Array, Floats

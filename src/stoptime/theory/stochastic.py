@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 
 from stoptime.methods.iterations import GradientDescent, HeavyBall
-from stoptime.methods.recurrence import MOST_ITERATIONS, Coefficients, at_stops
+from stoptime.methods.recurrence import MOST_ITERATIONS, at_stops
 from stoptime.spectrum.decompose import decompose
 from stoptime.support import checks
 from stoptime.support.arrays import Array
@@ -234,7 +234,7 @@ class Source(ABC):
 
     def steps(
         self,
-        coefficients: Callable[[int], Coefficients],
+        coefficients: Callable[[int], tuple[float, float, float]],
         step: float,
         decay: float,
         batch_size: float,
