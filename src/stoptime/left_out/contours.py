@@ -1,8 +1,9 @@
 r"""Complex penalties whose ridges mix to the filter of a method, and a basis of filters.
 
-.. math:: g(s, t) = \omega_\infty(t) + \mathrm{Re}\sum_k \omega_k(t)\,\frac{\lambda_k}{\lambda_k+s}
+.. math:: g(s, t) = \mathrm{Re}\sum_k \omega_k(t)\,\frac{\lambda_k}{\lambda_k+s}
 
-A smooth filter takes a ladder of imaginary penalties, and one that oscillates an ellipse.
+A smooth filter takes a ladder of imaginary penalties and an infinite one, and a filter that
+oscillates an ellipse.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Ladder:
     @cached_property
     def penalties(self) -> NDArray[np.complex128]:
         """The λ; their conjugates are left out."""
-        return self.largest * _factored(self.rungs).penalties
+        # the last one is infinite in double precision: its ridge learns nothing
+        return np.append(self.largest * _factored(self.rungs).penalties, 2.0**60 * self.largest)
 
     @cached_property
     def nodes(self) -> Array:
@@ -70,12 +72,13 @@ class Ladder:
         """Return weights of filters with these values at the nodes; see :class:`Span`."""
         fit = _factored(self.rungs)
         # factor by factor, because their product, a pseudo-inverse, would lose seven digits
-        return np.asarray(fit.right.T @ (fit.inverse[:, None] * (fit.left.T @ values)))
+        real = fit.right.T @ (fit.inverse[:, None] * (fit.left.T @ values))
+        return np.concatenate([real, np.zeros((1, values.shape[1]))])
 
     def serves(self, values: Array) -> bool:
         """Tell whether filters with these values at the nodes are mixtures of the ridges."""
         weights = self.weights(values)
-        error = np.abs(_factored(self.rungs).table @ weights - values).max(axis=0)
+        error = np.abs(_factored(self.rungs).table @ weights[:-1] - values).max(axis=0)
         # large weights multiply the rounding errors of the ridges
         return bool((error + EPS * np.abs(weights).sum(axis=0)).max() < SERVED)
 
@@ -177,7 +180,7 @@ class Ellipse:
         waves = waves[..., : self._points // 2]
         # twice the half of the ellipse, because the other half is the conjugate
         found = np.ascontiguousarray((waves[0].conj() + waves[1]) / np.tanh(self._half_w).conj())
-        return np.concatenate([found.view(np.float64).T, np.zeros((1, len(found)))])
+        return np.asarray(found.view(np.float64).T)
 
 
 def _chebyshev(count: int) -> Array:
@@ -227,8 +230,7 @@ class Span:
     .. math:: g(s, t) = \sum_j c_j(t)\,u_j(s), \qquad c_j(t) = \langle u_j, g(\cdot, t)\rangle
 
     ``weights`` mix ridges to basis filters: they have a row for the real part of every ridge
-    λ/(λ + s), followed by one for its imaginary part, and a last row for the infinite penalty,
-    whose ridge is one.
+    λ/(λ + s), followed by one for its imaginary part.
     """
 
     contour: Contour

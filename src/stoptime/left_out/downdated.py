@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stoptime.left_out.ridges import by_operators
 from stoptime.left_out.rows import RowBlock
 from stoptime.methods.base import Filter
 from stoptime.methods.cutoff import SpectralCutoff
@@ -39,29 +38,31 @@ class Downdated:
         """Return about how many numbers are held for every row."""
         return len(self.stops) * (2 * len(self.eigenvalues) + n_targets)
 
-    def residuals(self, block: RowBlock, coef: Array) -> Array:
-        """Return e/d at every stop, of shape (n_targets, n_rows, n_stops), where the rows are."""
-        alpha, slopes = (like(block.scores, one) for one in self.operators(block))
-        return by_operators(alpha, slopes, block, coef)
+    def prefers_operators(self, n_targets: int) -> bool:  # noqa: ARG002 - for ridges
+        """Tell that residuals come from operators, however many targets there are."""
+        return True
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
-        """Return α and C on the host; see :meth:`Ridges.operators`."""
-        alpha = np.empty((len(block.rest), len(self.stops)))
-        slopes = np.empty((*alpha.shape, len(self.eigenvalues)))
+        """Return α and C where the rows are; see :meth:`Ridges.operators`."""
+        alpha = np.zeros((len(block.rest), len(self.stops) + 2))
+        slopes = np.zeros((*alpha.shape, len(self.eigenvalues)))
         pull = on_host(block.pull)
         scores = given = on_host(block.scores)
         if block.is_average:
             # such a row is given by its shares ρa²/s alone
             scores = np.sqrt(block.shares * self.eigenvalues / pull[:, None])
         given = given / np.where(scores == 0, 1.0, scores)
+        stretch = on_host(block.stretch)[:, None]
         for part, rotated, vectors, gain, shrinkage in self._remaining(
             replace(block, scores=scores)
         ):
             weighted = (rotated[:, :, None] ** 2 * gain).sum(axis=1)
-            alpha[part] = 1 + pull[part, None] * weighted
+            alpha[part, :-2] = 1 + pull[part, None] * weighted
             images = vectors @ (rotated[:, :, None] * shrinkage)
-            slopes[part] = images.swapaxes(1, 2) * given[part, None]
-        return alpha, slopes
+            slopes[part, :-2] = images.swapaxes(1, 2) * given[part, None]
+        alpha *= stretch
+        slopes *= stretch[..., None]
+        return like(block.scores, alpha), like(block.scores, slopes)
 
     def coefficients(self, block: RowBlock, coef: Array, mixed: Array) -> Array:  # noqa: ARG002
         """Return √s times the left-out coefficients at the stop, (n_targets, n_rows, rank)."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,12 @@ from numpy.typing import NDArray
 from stoptime.left_out.contours import Contour, Ladder, Mix, Span, contour_for, values_at
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.downdated import Downdated
-from stoptime.left_out.ridges import Ridges, least_squares, least_squares_operators
+from stoptime.left_out.ridges import (
+    Ridges,
+    by_operators,
+    least_squares,
+    least_squares_operators,
+)
 from stoptime.left_out.rows import RowBlock, Rows
 from stoptime.methods.base import Filter
 from stoptime.methods.cutoff import SpectralCutoff
@@ -106,11 +111,14 @@ class LeftOut:
         n_targets = rows.data.n_targets
         width = span.weights.shape[1] + 2
         shape = n_targets, rows.data.n_rows, width
-        kept = empty(rows.data.y, shape) if self._has_room(width) else None
+        room = empty(rows.data.y, shape) if self._has_room(width) else None
+        kept: list[Part] = []
         products = empty(rows.data.y, (n_targets if per_target else 1, width, width))
         products[:] = 0
         ridges = Ridges(rows.eigenvalues, span.contour.penalties, span.weights)
-        for part in self._parts(ridges, 0, kept):
+        for part in self._parts(ridges, 0, room):
+            if room is not None:
+                kept.append(part)
             columns = part.columns
             if not rows.has_one_scale:
                 columns = columns * (part.weight**0.5)[:, None]
@@ -124,7 +132,7 @@ class LeftOut:
         if rows.has_one_scale:
             squares = squares * rows.weights[0]
         found = Look(rows, span, last, squares * on_host(products), kept)
-        if kept is not None:
+        if kept:
             self._looks.append(found)
         return found
 
@@ -135,18 +143,18 @@ class LeftOut:
         room = max(KEPT_NUMBERS, data.n_rows * data.n_features)
         return width * data.n_rows * data.n_targets <= room
 
-    def _parts(self, source: Source, further: int, kept: Any = None) -> Iterator[Part]:
-        """Yield the columns of a source, with room for further numbers of every target.
+    def _parts(self, source: Source, further: int, room: Any = None) -> Iterator[Part]:
+        """Yield the columns of a source, with space for further numbers of every target.
 
-        They are written to ``kept``, if it is given.
+        They are written into ``room``, if it is given.
         """
         n_targets = self.rows.data.n_targets
         for targets in slices(n_targets, TARGETS_AT_ONCE):
             several = n_targets > TARGETS_AT_ONCE
             rows = self.rows.of_targets(targets) if several else self.rows
             for index, block in blocks_of(rows, source, further):
-                out = None if kept is None else kept[targets, index]
-                columns = _columns(source, block, rows.coef, out)
+                out = None if room is None else room[targets, index]
+                columns = columns_of(source, block, rows.coef, out)
                 yield Part(index, targets, columns, block.scale, block.weight)
 
     def _mixed(self, method: Filter, stops: Array) -> Iterator[tuple[Part, Array]]:
@@ -155,7 +163,7 @@ class LeftOut:
         for look in self._looks:
             mix = look.mix(method, stops)
             if mix is not None:
-                parts = look.parts(len(stops))
+                parts = iter(look.kept)
                 break
         else:
             source, mix = self.route(method, stops)
@@ -233,15 +241,15 @@ class LeftOut:
 class Look:
     """Mean squares of the left-out residuals of basis filters and of their mixtures.
 
-    ``products`` are the M of every target, or their mean. ``columns`` are the residuals themselves,
-    in the unit of each target, if there is room for them.
+    ``products`` are the M of every target, or their mean. ``kept`` are the residuals themselves, in
+    the unit of each target, if there is room for them.
     """
 
     rows: Rows
     span: Span
     last: dict[Filter, float]
     products: Array
-    columns: Array | None
+    kept: list[Part]
 
     def errors(self, coordinates: Array) -> Array:
         """Return mean squares at stops with these coordinates, (n_stops, n_targets)."""
@@ -273,16 +281,6 @@ class Look:
             found[:, some] = (own * images).sum(axis=1).T
         # a filter outside of the span by more than a search can bear is not looked at
         return np.where((distance > 100 * SPANNED)[places], np.inf, np.maximum(found, 0))
-
-    def parts(self, n_stops: int) -> Iterator[Part]:
-        """Yield the columns that are kept, some rows at a time."""
-        columns = cast("Array", self.columns)
-        rows = self.rows
-        every = slice(0, rows.data.n_targets)
-        for index in rows.blocks(columns.shape[0] * (columns.shape[2] + n_stops)):
-            some = columns[:, index]
-            sizes = (rows.beside(some[0], one, index) for one in (rows.scales, rows.weights))
-            yield Part(index, every, some, *sizes)
 
     def mix(self, method: Filter, stops: Array) -> Mix | None:
         """Return how the columns are mixed for rows of all scales, if these filters are spanned."""
@@ -318,26 +316,33 @@ def blocks_of(rows: Rows, source: Source, further: int) -> Iterator[tuple[slice,
         yield index, rows.block(index)
 
 
-def _columns(source: Source, block: RowBlock, coef: Array, out: Any = None) -> Array:
-    """Return e of the filters of a source and of both ends, (n_targets, n_rows, n_columns)."""
-    found = source.residuals(block, coef)
-    if out is None:
-        out = empty(found, (*found.shape[:2], found.shape[2] + 2))
-    out[..., :-2] = found
-    out[..., -2] = block.targets.T
-    out[..., -1] = least_squares(block, source.eigenvalues, coef).T
-    out *= block.stretch[:, None]
+def columns_of(source: Source, block: RowBlock, coef: Array, out: Any = None) -> Array:
+    """Return e of the filters of a source and of both ends, (n_targets, n_rows, n_columns).
+
+    They are written to ``out``, if it is given.
+    """
+    if not isinstance(source, Ridges) or source.prefers_operators(coef.shape[1]):
+        found = by_operators(*operators_of(source, block), block, coef)
+        if out is None:
+            return found
+        out[:] = found
+        return out
+    out = source.residuals(block, coef, out)
+    out[..., -2] = block.targets.T * block.stretch
+    out[..., -1] = least_squares(block, source.eigenvalues, coef).T * block.stretch
     return out
 
 
-def operators_of(source: Source, row: RowBlock) -> tuple[Array, Array]:
-    """Return α and C of all columns for one row, for e/d; see :meth:`Ridges.operators`."""
-    alpha, slopes = source.operators(row)
-    last, directions = least_squares_operators(row, source.eigenvalues)
-    if not directions.shape[1]:
-        directions = 0 * row.scores
-    ends = np.concatenate([row.scores, directions])
-    return np.concatenate([alpha[0], [1.0], last]), np.concatenate([slopes[0], ends])
+def operators_of(source: Source, block: RowBlock) -> tuple[Array, Array]:
+    """Return α and C of the filters of a source and of both ends; see :meth:`Ridges.operators`."""
+    alpha, slopes = source.operators(block)
+    alpha[:, -2] = block.stretch
+    slopes[:, -2] = block.scores * block.stretch[:, None]
+    last, directions = least_squares_operators(block, source.eigenvalues)
+    alpha[:, -1] = last * block.stretch
+    if directions.shape[1]:
+        slopes[:, -1] = directions * block.stretch[:, None]
+    return alpha, slopes
 
 
 def with_ends(coordinates: Array, stops: Array, inner: NDArray[np.bool_]) -> Array:
@@ -384,7 +389,7 @@ def route_to(
     inside = between_ends(method, stops)
     inner = stops[inside]
     if not inner.size:
-        nothing = Ridges(eigenvalues, np.ones(1, np.complex128), np.empty((3, 0)))
+        nothing = Ridges(eigenvalues, np.ones(1, np.complex128), np.empty((2, 0)))
         return Route(nothing, Mix(scales[:1], with_ends(np.empty((0, 0)), stops, inside)[None]))
     scale = float(scales.max())
     if isinstance(method, Iteration):
@@ -417,7 +422,7 @@ def _own_ridges(eigenvalues: Array, penalties: Any, weights: Any) -> Ridges:
     # each stop has weight on its own penalties alone
     place = np.arange(count * n_stops)
     stop = np.tile(np.arange(n_stops), count)
-    table = np.zeros((2 * count * n_stops + 1, n_stops))
+    table = np.zeros((2 * count * n_stops, n_stops))
     table[2 * place, stop] = np.real(weights).ravel()
     table[2 * place + 1, stop] = -np.imag(weights).ravel()
     return Ridges(eigenvalues, penalties.ravel(), table)

@@ -13,6 +13,7 @@ vanish with λ, so that rows of leverage near one keep their digits. For a mixtu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ class Ridges:
     """Ridges with complex penalties, and weights that mix them to some filters.
 
     The ``weights`` are those of a :class:`Span`, with a column for every filter. In tables, complex
-    numbers are pairs of columns, so that their sums are real products.
+    numbers are pairs of columns, so that their sums are real products. Results have two more
+    columns for the ends of a path, nothing learned and least squares, which are zero.
     """
 
     eigenvalues: Array
@@ -35,54 +37,54 @@ class Ridges:
     weights: Array
     _tables: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @cached_property
+    def _whole(self) -> Array:
+        """The weights, with two columns of zeros for the ends."""
+        return np.column_stack([self.weights, np.zeros((len(self.weights), 2))])
+
     def numbers_per_row(self, n_targets: int) -> int:
         """Return about how many numbers are held for every row."""
-        filters = self.weights.shape[1]
+        filters = self._whole.shape[1]
         held = 8 * len(self.penalties) + n_targets * filters
-        if self._prefers_operators(n_targets):
+        if self.prefers_operators(n_targets):
             held += 2 * filters * len(self.eigenvalues)
         return held
 
-    def _prefers_operators(self, n_targets: int) -> bool:
+    def prefers_operators(self, n_targets: int) -> bool:
         """Tell whether operators of the filters take fewer products than ridges of all targets."""
         ridges = 2 * len(self.penalties)
-        filters = self.weights.shape[1]
+        filters = self._whole.shape[1]
         rank = len(self.eigenvalues)
         operators = filters * (ridges * (rank + 1) + n_targets * rank)
         return operators < n_targets * ridges * (rank + filters)
 
-    def residuals(self, block: RowBlock, coef: Array) -> Array:
-        """Return e/d of every filter, of shape (n_targets, n_rows, n_filters), where rows are."""
-        if self._prefers_operators(coef.shape[1]):
-            return by_operators(*self.operators(block), block, coef)
+    def residuals(self, block: RowBlock, coef: Array, out: Any = None) -> Array:
+        """Return e of every filter, (n_targets, n_rows, n_filters + 2), in ``out`` if given."""
         table = self._table(block.scores)
-        weights = like(table, self.weights)
-        inverse = self._inverse_rests(block, table)
+        weights = like(table, self._whole)
+        inverse = self._inverse_rests(block, table) * block.stretch[:, None]
         coef = like(table, coef)
-        out = empty(table, (coef.shape[1], len(block.rest), weights.shape[1]))
+        if out is None:
+            out = empty(table, (coef.shape[1], len(block.rest), weights.shape[1]))
         for target in range(coef.shape[1]):
             ridges = self._ridges(block, table * coef[:, target, None], target, inverse)
-            out[target] = ridges @ weights[:-1]
-        # the ridge of an infinite penalty learns nothing
-        out += block.targets.T[..., None] * weights[-1]
+            out[target] = ridges @ weights
         return out
 
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
-        r"""Return α, (n_rows, n_filters), and C, (n_rows, n_filters, rank), for all targets.
+        r"""Return α, (n_rows, n_filters + 2), and C, with rank numbers for each, for all targets.
 
-        .. math:: e_i/d_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
+        .. math:: e_i = \alpha_ir_i + \sum_jC_{ij}\hat\beta_j
         """
         table = self._table(block.scores)
-        weights = like(table, self.weights)
-        inverse = self._inverse_rests(block, table)
+        inverse = self._inverse_rests(block, table) * block.stretch[:, None]
         slopes = self._mixtures(inverse, table)
-        slopes += weights[-1][:, None]
         slopes *= block.scores[:, None]
-        return _pairs(inverse) @ weights[:-1] + weights[-1], slopes
+        return _pairs(inverse) @ like(table, self._whole), slopes
 
     def _mixtures(self, inverse: Any, table: Array) -> Array:
-        """Return sums over k of Re(ω_k p_k / (1 - h)), of shape (n_rows, n_filters, rank)."""
-        shape = len(inverse), self.weights.shape[1], len(table)
+        """Return sums over k of Re(ω_k p_k / (1 - h)), of shape (n_rows, n_filters + 2, rank)."""
+        shape = len(inverse), self._whole.shape[1], len(table)
         ridges = table.shape[1]
         if len(inverse) > ridges:
             # a linear map of 1/(1 - h), which takes less room than the result
@@ -92,8 +94,8 @@ class Ridges:
                 self._tables["map"] = whole.reshape(ridges, shape[1] * shape[2])
             return (_pairs(inverse) @ self._tables["map"]).reshape(shape)
         # the real part of a product is that of pairs, with the conjugate of one of them
-        own = self.weights[:-1:2] + 1j * self.weights[1::2]
-        mixed = like(table, own.T) * inverse.conj()[:, None]
+        mixed = _complex(like(table, np.ascontiguousarray(self._whole.T)))
+        mixed = mixed * inverse.conj()[:, None]
         # one product of a tall matrix, instead of one for every row
         return (_pairs(mixed).reshape(-1, ridges) @ table.T).reshape(shape)
 
@@ -108,8 +110,7 @@ class Ridges:
         """
         table = self._table(block.scores)
         inverse = self._inverse_rests(block, table)
-        # the weight of the infinite penalty, which learns nothing, does not matter
-        own = mixed @ self.weights[:-1].T
+        own = mixed @ self.weights.T
         # s/(λ + s) as it is: one minus the shrinkage would cancel for small eigenvalues
         with np.errstate(over="ignore"):
             learned = like(table, _pairs(1 / (1 + self.penalties / self.eigenvalues[:, None])).T)
@@ -142,7 +143,7 @@ class Ridges:
         return 1 / rest
 
     def _ridges(self, block: RowBlock, fits: Array, target: int, inverse: Any) -> Array:
-        """Return e/d of every ridge for one target in pairs, of shape (n_rows, 2·n_penalties)."""
+        """Return e/d of every ridge for one target in pairs, times d if ``inverse`` has it."""
         out = block.scores @ fits
         numbers = _complex(out)
         numbers += block.residual[:, target, None]
@@ -156,15 +157,13 @@ def _complex(pairs: Any) -> Any:
 
 
 def _pairs(numbers: Any) -> Any:
-    """Return real and imaginary parts of complex numbers as neighbours in the last axis."""
-    xp = array_namespace(numbers)
-    both = xp.stack([xp.real(numbers), xp.imag(numbers)], axis=-1)
-    return both.reshape(*numbers.shape[:-1], 2 * numbers.shape[-1])
+    """Return a view of complex numbers, which are in one piece, as pairs in the last axis."""
+    return numbers.view(array_namespace(numbers).float64)
 
 
 def by_operators(alpha: Array, slopes: Array, block: RowBlock, coef: Array) -> Array:
-    """Return e/d of all filters and targets from operators, (n_targets, n_rows, n_filters)."""
-    flat = slopes.reshape(-1, slopes.shape[2])
+    """Return e of all filters and targets from operators, of shape (n_targets, *alpha.shape)."""
+    flat = slopes.reshape(alpha.shape[0] * alpha.shape[1], slopes.shape[2])
     out = (like(flat, coef).T @ flat.T).reshape(coef.shape[1], *alpha.shape)
     out += alpha * block.residual.T[..., None]
     return out

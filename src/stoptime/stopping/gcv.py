@@ -92,14 +92,14 @@ def _path_gcv(spectrum: Spectrum, method: Method, stops: Array) -> tuple[Floats,
     tuned = as_filter(tuned_without_rows(method, spectrum.padded_eigenvalues, float(row.scale[0])))
     source, mix = route_to(tuned, stops, s, row.scale)
     own, images = operators_of(source, row)
-    alpha = mix.coordinates[0].T @ own
-    slopes = mix.coordinates[0].T @ images
+    alpha = mix.coordinates[0].T @ own[0]
+    slopes = mix.coordinates[0].T @ images[0]
     errors = np.multiply.outer(alpha, np.sqrt(rest)) ** 2 + slopes**2 @ energy
     # a weighted sum of k squares, of the variance of a plain sum of fewer: by Welch, Satterthwaite
     beyond = max(spectrum.n_observations - spectrum.n_unpenalised - counts.sum(), 0.0)
     squares = beyond * alpha**2 + slopes**2 @ counts
     directions = squares**2 / (beyond * alpha**4 + slopes**4 @ counts)
-    return shaped(errors * row.stretch[0] ** 2, spectrum), directions
+    return shaped(errors, spectrum), directions
 
 
 def _luck(directions: Floats | float, chance: float) -> Floats:

@@ -158,6 +158,14 @@ def last_oscillation(spectrum: Spectrum, method: Method) -> float:
     )
 
 
+def fine_stops(spectrum: Spectrum, method: Filter) -> float:
+    """Return the distance of stops at which every dip of the errors shows."""
+    if not method.oscillates:
+        return np.inf
+    # sixteen stops for a turn of the fastest oscillation
+    return float(np.pi / 8 / spectrum.eigenvalues[-1] ** (1 / method.time_power) / method.pace)
+
+
 def _following_oscillations(method: Filter, frequency: float, first: float, last: float) -> Array:
     """Return stops in [first, last], dense where the fastest oscillations still show."""
     # below a hundredth, oscillations of a direction no longer show; eight stops follow each

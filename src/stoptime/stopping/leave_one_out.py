@@ -28,7 +28,14 @@ from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import Want, rows_of
 from stoptime.spectrum.row_data import lost_columns
 from stoptime.stopping.gcv import gcv_errors
-from stoptime.stopping.grid import depth_of, later_stops, phases, stops_to_try, unit_stops
+from stoptime.stopping.grid import (
+    depth_of,
+    fine_stops,
+    later_stops,
+    phases,
+    stops_to_try,
+    unit_stops,
+)
 from stoptime.stopping.rule import (
     EXACT_FIT,
     Choice,
@@ -109,7 +116,13 @@ class LeaveOneOut(CurveRule):
         whole = curve.problem.tuned.whole_stops
         stop: Any
         error: Any
-        stop, error = lowest_between(curve.heights, curve.stops[:, None], curve.errors, whole=whole)
+        stop, error = lowest_between(
+            curve.heights,
+            curve.stops[:, None],
+            curve.errors,
+            whole=whole,
+            fine=fine_stops(curve.problem.spectrum, curve.problem.filter),
+        )
         errors = curve.errors
         if not per_target:
             stop, error, errors = float(stop[0]), float(error[0]), errors[:, 0]
@@ -274,6 +287,10 @@ class _Search:
             look = None
             if in_stages:
                 contour = left_out.contour(method, own, scale)
+                if contour is None:
+                    # the eigenvalues without each row serve all later stops
+                    count = len(grid)
+                    own = grid[start:]
             if contour is not None:
                 dense = np.union1d(own, _between(method, own, phase[start:count]))
                 span = Span.of(contour, values_at(contour, method, dense, scale))

@@ -260,14 +260,14 @@ def lowest_between(
     columns: Floats,
     *,
     whole: bool,
+    fine: float = np.inf,
 ) -> tuple[Array, Floats]:
     """Return the stop at which each column of errors is least, and its error.
 
     ``columns`` are the errors at the ``stops``, one for each curve; curves that share their stops
-    share one column of them, and shorter curves end with infinite numbers. Every dip that is nearly
-    as low as the lowest stop is looked into: ``heights`` are errors at stops
-    (n_points, n_brackets), each of the column that its bracket belongs to. With ``whole``, stops
-    are whole numbers.
+    share one column of them. Every dip that is nearly as low as the lowest stop is looked into:
+    ``heights`` are errors at stops (n_points, n_brackets), each of the column that its bracket
+    belongs to. With ``whole``, stops are whole numbers; other ones this ``fine`` show every dip.
     """
     stops = np.broadcast_to(stops, columns.shape)
     each = np.arange(columns.shape[1])
@@ -277,8 +277,10 @@ def lowest_between(
     places, owner = _dips(stops, columns)
     if not len(places):
         return found, least
-    zoom = _whole_zoom if whole else _smooth_zoom
-    points, errors = zoom(heights, stops, columns, places, owner)
+    if whole:
+        points, errors = _whole_zoom(heights, stops, places, owner)
+    else:
+        points, errors = _smooth_zoom(heights, stops, places, owner, fine)
     # of several brackets of one column the lowest comes last
     for bracket in np.argsort(-errors, kind="stable"):
         column = owner[bracket]
@@ -289,15 +291,17 @@ def lowest_between(
 
 
 def _smooth_zoom(
-    heights: Any, stops: Array, columns: Floats, places: Places, owner: Places
+    heights: Any, stops: Array, places: Places, owner: Places, fine: float
 ) -> tuple[Array, Array]:
     """Return the lowest point near each dip: the vertex of a parabola in the logarithm."""
-    del columns  # the errors beside a dip are too far apart for a parabola
+    # late oscillations are shorter than the distance of the stops around them
+    widest = float(np.max(stops[places + 1, owner] - stops[places - 1, owner]))
+    count = int(np.clip(widest / fine, 8, 256)) + 1
     with np.errstate(divide="ignore"):
         before, here, after = np.log(stops[places + np.array([[-1], [0], [1]]), owner])
     # zero has no logarithm: a step back as long as the step ahead
     before = np.where(np.isfinite(before), before, 2 * here - after)
-    logs = before + np.linspace(0, 1, 9)[:, None] * (after - before)
+    logs = before + np.linspace(0, 1, count)[:, None] * (after - before)
     errors = np.minimum(heights(np.exp(logs), owner), 1e300)
     each = np.arange(len(owner))
     lowest = errors.argmin(axis=0)
@@ -314,11 +318,8 @@ def _smooth_zoom(
     return found, np.where(better, there, errors[lowest, each])
 
 
-def _whole_zoom(
-    heights: Any, stops: Array, columns: Floats, places: Places, owner: Places
-) -> tuple[Array, Array]:
+def _whole_zoom(heights: Any, stops: Array, places: Places, owner: Places) -> tuple[Array, Array]:
     """Return the lowest whole number found around each dip; the bracket narrows sixteenfold."""
-    del columns  # errors between the stops are all computed
     low = np.where(stops[places - 1, owner] > 0, stops[places - 1, owner], stops[places, owner])
     high = stops[places + 1, owner]
     each = np.arange(len(owner))
