@@ -262,7 +262,8 @@ class _Search:
     def _alone(self, problem: Problem, later: float) -> _Curve:
         """Return the curve of one method, by the ladder if it serves all stops, else in stages.
 
-        Later stages follow while ridge of the same gain is nearly as good as it ever is.
+        Later stages follow while ridge of the same gain is nearly as good as it ever is, or the
+        limit of the path better than all stops.
         """
         left_out = self._left_out(problem)
         method = problem.filter
@@ -278,6 +279,9 @@ class _Search:
         phase = phases(problem, grid)
         reach = 32.0 if in_stages else np.inf
         stages: list[_Stage] = []
+        # the two ends are known to every look
+        ends = np.array([0.0, np.inf])
+        limits: Any = None
         errors = np.empty((0, left_out.rows.data.n_targets if self.per_target else 1))
         while len(errors) < len(grid):
             # each stage begins at the last stop of the one before, so that no bracket is cut
@@ -302,15 +306,18 @@ class _Search:
             stages.append(_Stage(float(own[-1]), heights))
             found = self.errors(problem, own) if look is None else look.errors_at(method, own)
             found = found[len(errors) - start :]
+            if limits is None:
+                limits = (
+                    self.errors(problem, ends) if look is None else look.errors_at(method, ends)
+                )
             better = found.min(axis=0) <= IMPROVED * errors.min(axis=0, initial=np.inf)
             errors = np.concatenate([errors, found])
-            if not better.any() and float(method.gain(0.0, own[-1])) > latest:
+            # while the limit of the path is better than all stops, later ones will be too
+            passed = IMPROVED * errors.min(axis=0) <= limits[1]
+            if not better.any() and passed.all() and float(method.gain(0.0, own[-1])) > latest:
                 break
             reach *= 3
         stops = _with_ends(problem, grid[: len(errors)])
-        # the two ends are known to every look
-        ends = np.array([0.0, np.inf])
-        limits = self.errors(problem, ends) if look is None else look.errors_at(method, ends)
         errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
         return _Curve(problem, stops, errors, stages)
 
