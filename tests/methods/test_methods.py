@@ -11,6 +11,7 @@ from reference import accuracy
 from stoptime.methods.registry import as_content, from_content
 
 EPS = np.finfo(float).eps
+TINY = np.finfo(float).tiny
 CONCRETE = [
     st.Ridge(),
     st.GradientFlow(),
@@ -135,6 +136,18 @@ def test_gain_solves_the_equation_of_motion(method, s):
     options = {"t_eval": t, "method": "DOP853", "rtol": 1e-12, "atol": 1e-14}
     solution = solve_ivp(motion(method, s), (start, 12), first, **options)
     np.testing.assert_allclose(method.gain(s, t), solution.y[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("times", [1, 2, 100, 10**6, 10**9])
+def test_ridge_iterated_any_number_of_times_keeps_its_digits(times, rng):
+    method = st.IteratedRidge(times)
+    for s, t in np.exp(rng.uniform([-12, -8], [6, 8], (60, 2))).tolist():
+        with mp.workdps(50):
+            g = (1 + mp.mpf(t) * mp.mpf(s) / times) ** -times
+            gain = (1 - g) / mp.mpf(s)
+        # the condition number of a power is its logarithm
+        assert abs(float(method.shrinkage(s, t)) - g) <= 4 * EPS * g * (1 - mp.log(g)) + TINY
+        assert float(method.gain(s, t)) == pytest.approx(float(gain), rel=4 * EPS)
 
 
 def test_limits_of_the_parameters():
