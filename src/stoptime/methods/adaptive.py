@@ -96,7 +96,9 @@ class Adaptive(Method):
             run = at_stops(self._run(products, products.cross, None), numbers)
             coef = np.array([found for found, _ in run])
         if not np.isfinite(coef).all():
-            raise ValueError(f"Coefficients of {self} overflow: rescale X and y, or use another lr.")
+            raise ValueError(
+                f"Coefficients of {self} overflow: rescale X and y, or use another lr."
+            )
         return coef.reshape(len(numbers), *products.cross.shape)[which]
 
     def freedom(self, spectrum: Any, stops: Floats) -> Array:

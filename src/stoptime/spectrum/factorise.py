@@ -142,17 +142,18 @@ def _diagonalised(
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is found by the checks
-def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Spectrum:
-    """Diagonalise XᵀX; the X of the solver "kernel" are features of landmarks."""
+def by_features(sample: Sample, moments: Statistics) -> Spectrum:
+    """Diagonalise XᵀX."""
     m, powers, s, vectors = _diagonalised(moments, sample.fit_intercept)
-    if solver == "kernel":
-        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
+    fade_out = sample.X.fade_out
+    if fade_out:
+        # there is no gap below which a better factorisation would begin
         first = _rank_cut(s, sample.rounding)
     else:
         first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
     response = on_host(vectors.T @ m.cross)
-    known = solver == "kernel"
-    accuracy = EXACT if known else _of_products(sample, s, first, response, powers)
+    accuracy = EXACT if fade_out else _of_products(sample, s, first, response, powers)
+    solver = "kernel" if fade_out else "gram"
     factors = s[first:], vectors[:, first:], response[first:]
     means = m.feature_mean, m.target_mean
     return assembled(sample, factors, means, on_host(m.target_power), solver, accuracy)

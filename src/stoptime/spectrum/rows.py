@@ -45,6 +45,7 @@ class Rows(ABC):
     names: tuple[str, ...] | None = None
     precision: Any = np.dtype(np.float64)  # the type that results are rounded to
     can_be_read: bool = True  # whether this is more than products
+    fade_out: bool = False  # whether eigenvalues fall to rounding, as those of a kernel do
     products: int = 0  # with X and Xᵀ so far, column by column, where they are all that is used
     floor: float = 0.0  # images of unit vectors that are no longer than this are rounding
 
@@ -305,6 +306,7 @@ class SomeRows(Rows):
         self.precision = rows.precision
         self.names = rows.names
         self.floor = rows.floor
+        self.fade_out = rows.fade_out
 
     @property
     def can_be_copied(self) -> bool:
