@@ -117,8 +117,8 @@ class Adaptive(Method):
             run = at_stops(self._run(products, products.cross[:, block], basis), numbers)
             for row, (_, slope) in zip(traces, run, strict=True):
                 row[block] = np.einsum("pr,pqr->q", weights, slope)
-        traces = traces[which] + spectrum.fit_intercept
-        return traces[:, 0] if spectrum.response.ndim == 1 else traces
+        freedom: Array = traces[which] + int(spectrum.fit_intercept)
+        return freedom[:, 0] if spectrum.response.ndim == 1 else freedom
 
     def _numbers(self, stops: Floats) -> tuple[Indices, Indices]:
         """Return the distinct stops, ascending, and the place of each stop among them."""
