@@ -73,18 +73,6 @@ class CentredOperator:
             image = image - self.root**2 @ image
         return (self.root * image.T).T
 
-    def outer(self) -> Any:
-        """Return AAᵀ from XXᵀ, by centring its rows and columns in place."""
-        gram = self.X.outer()
-        if self.centre:
-            shares = self.root**2
-            means = gram @ shares
-            gram -= means
-            gram -= (means - shares @ means)[:, None]
-        gram *= self.root
-        gram *= self.root[:, None]
-        return gram
-
 
 def assembled(
     data: Any,
@@ -199,6 +187,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
 def by_rows(sample: Sample) -> Spectrum:
     """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
     rows: Any
+    root = sample.shares**0.5
     means = sample.means
     powers = column_powers(sample)
     if np.any(on_host(means[0]) ** 2 > NEAR**2 * powers):
@@ -206,15 +195,17 @@ def by_rows(sample: Sample) -> Spectrum:
         rows, means, powers = centred(sample)
         product = rows @ rows.T
     else:
-        rows = CentredOperator(sample.X, sample.shares**0.5, sample.fit_intercept)
-        product = rows.outer()
+        rows = CentredOperator(sample.X, root, sample.fit_intercept)
+        product = sample.X.outer()
+        product *= root
+        product *= root[:, None]
     if sample.fit_intercept and len(product) > 1:
-        s, left = without_null(product, sample.shares**0.5, _eigh)
+        s, left = without_null(product, root, _eigh)
     else:
         s, left = _eigh(product)
     first = _resolve(sample, s, left, partial(_image_gram_of, rows.T))
     lengths = np.sqrt(np.maximum(s, 0))
-    targets = (sample.shares**0.5)[:, None] * (as_float64(sample.y) - means[1])
+    targets = root[:, None] * (as_float64(sample.y) - means[1])
     response = lengths[:, None] * on_host(left.T @ targets)
     accuracy = _of_products(sample, s, first, response, powers)
     basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))
