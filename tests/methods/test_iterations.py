@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.sparse import random_array
-from scipy.special import eval_gegenbauer, eval_jacobi
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
@@ -32,38 +31,6 @@ SCHEDULED = [
     st.SGD(STEPS, 0.8, dampening=0.3),
     GradientDescent(lambda k: 0.3 / np.sqrt(k)),
 ]
-
-
-def closed_form(method, x, k):
-    """The shrinkage at x = εs ≤ 1: powers, and Gegenbauer and Jacobi polynomials."""
-    match method:
-        case Nesterov(momentum=None, friction=r):
-            root = np.sqrt(1 - x)
-            ratio = eval_gegenbauer(k - 1, r / 2, root) / eval_gegenbauer(k - 1, r / 2, 1.0)
-            return root ** (k + 1) * ratio
-        case NuMethod(nu=nu):
-            order = 2 * nu - 0.5
-            return eval_jacobi(k, order, -0.5, 1 - 2 * x) / eval_jacobi(k, order, -0.5, 1.0)
-        case Nesterov(momentum=eta):
-            trace, determinant = (1 + eta) * (1 - x), eta * (1 - x)
-        case HeavyBall(momentum=eta):
-            trace, determinant = 1 + eta - x, eta + 0 * x
-        case GradientDescent():
-            return (1 - x) ** k
-    # g_k = trace·g_(k-1) - determinant·g_(k-2) as a power of the companion matrix
-    companion = np.array([[trace, -determinant], [1 + 0 * x, 0 * x]]).transpose(2, 0, 1)
-    power = np.linalg.matrix_power(companion, k - 1)
-    return power[:, 0, 0] * (1 - x) + power[:, 0, 1]
-
-
-@each
-@pytest.mark.parametrize("k", [1, 2, 10, 200])
-def test_recurrence_is_the_closed_form(method, k):
-    x = np.arange(1, 1025) / 1024  # 1 - x is then a float
-    s = x / method.step
-    exact = closed_form(method, x, k)
-    np.testing.assert_allclose(method.shrinkage(s, k), exact, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(method.gain(s, k), (1 - exact) / s, rtol=1e-9, atol=0)
 
 
 def plain_loop(method, s, steps, number=float):
