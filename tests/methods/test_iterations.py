@@ -131,28 +131,6 @@ def test_many_pairs_long_runs_and_bounded_memory(monkeypatch):
         Nesterov(1.0).shrinkage(0.0, 51)
 
 
-@pytest.mark.parametrize(
-    ("cls", "options", "limit"),
-    [
-        (GradientDescent, {}, 2.0),
-        (Nesterov, {}, 4 / 3),
-        (Nesterov, {"momentum": 0.6}, 3.2 / 2.2),
-        (HeavyBall, {"momentum": 0.6}, 3.2),
-        (NuMethod, {}, 1.0),
-        (OptimalIteration, {"penalty": 0.1}, 1 / (1 - 0.1 / 3)),
-    ],
-)
-def test_divergent_steps_are_refused_and_only_those(cls, options, limit):
-    inside = cls(step=0.999 * limit / 3, **options).tuned_to([0.1, 3.0])
-    assert abs(inside.shrinkage(3.0, 4000)) < 1
-    outside = cls(step=1.001 * limit / 3, **options)
-    with pytest.raises(ValueError, match=r"diverges.*must be below.*auto"):
-        outside.tuned_to([0.1, 3.0])
-    assert abs(outside.shrinkage(3.0, 9000)) > 10
-    with pytest.raises(ValueError, match="diverges"):
-        st.path(*make_data(20, 3), cls(step=1e9, **options), [1])
-
-
 def test_a_step_may_be_too_long_for_a_while_but_not_for_long():
     short = GradientDescent(Listed((*[2.4] * 5, 0.5)))
     assert short.tuned_to([0.1, 1.0]) == short
