@@ -42,10 +42,11 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Folds:
-    """The fold of each row: ``within`` takes the number of a block, and its rows if known."""
+    """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows."""
 
     count: int
-    within: Callable[[int, Any], Labels]
+    labels: NDArray[np.intp] | None = None
+    ends: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
@@ -56,16 +57,11 @@ class Folds:
             if cv < 2 or (n_rows is not None and n_rows < cv):
                 most = "" if n_rows is None else f", and at most {n_rows}, the number of rows"
                 raise ValueError(f"cv={cv} must be at least 2{most}.")
-            if n_rows is None:  # fold k tests blocks k, k + cv, and so on
-                return cls(int(cv), lambda block, _: block % int(cv))
+            if n_rows is None:
+                return cls(int(cv))
             # the folds of KFold(cv), without a list of the rows, which may be too long for memory
             sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
-            ends = np.cumsum(sizes)
-
-            def consecutive(_: int, rows: slice) -> Labels:
-                return np.searchsorted(ends, np.arange(rows.start, rows.stop), side="right")
-
-            return cls(int(cv), consecutive)
+            return cls(int(cv), ends=np.cumsum(sizes))
         if n_rows is None:
             raise ValueError(
                 "cv must be a whole number if the number of rows is not known in advance, because "
@@ -86,7 +82,18 @@ class Folds:
             count += 1
         if count == 0:
             raise ValueError(NO_FOLDS)
-        return cls(count, lambda _, rows: labels[rows])
+        return cls(count, labels)
+
+    def within(self, block: int, rows: slice | None) -> Labels:
+        """Return the fold of each row of a block, or one fold for all of them."""
+        if self.labels is not None and rows is not None:
+            return self.labels[rows]
+        if self.ends is not None and rows is not None:
+            numbers = np.arange(rows.start, max(rows.start + 1, rows.stop))
+            found = np.searchsorted(self.ends, numbers, side="right")
+            return int(found[0]) if found[0] == found[-1] else found
+        # the number of rows is unknown: fold k tests blocks k, k + count, and so on
+        return block % self.count
 
 
 class Source(ABC):
