@@ -148,11 +148,11 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool = Fal
     z = spectrum.response
     freedom: Floats | Callable[[], Floats]
     if isinstance(method, Adaptive):
-        found = method.coefficients(spectrum, stops).astype(z.dtype, copy=False)
+        found = method.coefficients_at(spectrum, stops).astype(z.dtype, copy=False)
         found = found.reshape(len(stops), spectrum.n_features, *z.shape[1:])
         coef = like(spectrum.feature_mean, found)
         rounded = spectrum.rounded(coef)
-        freedom = partial(method.freedom, spectrum, stops)
+        freedom = partial(method.freedom_at, spectrum, stops)
     else:
         components, freedom = _followed(spectrum, method, stops)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -88,7 +88,7 @@ class Adaptive(Method):
     @abstractmethod
     def _recursion(self) -> Recursion: ...
 
-    def coefficients(self, spectrum: Any, stops: Floats) -> Array:
+    def coefficients_at(self, spectrum: Any, stops: Floats) -> Array:
         """Return the coefficients at these stops, (n_stops, p, n_targets)."""
         products = Products(spectrum, self.name)
         numbers, which = self._numbers(stops)
@@ -101,7 +101,7 @@ class Adaptive(Method):
             )
         return coef.reshape(len(numbers), *products.cross.shape)[which]
 
-    def freedom(self, spectrum: Any, stops: Floats) -> Array:
+    def freedom_at(self, spectrum: Any, stops: Floats) -> Array:
         """Return the trace of d(fit)/dy at every stop, with a column for each target if many.
 
         The response acts through Xᵀy/n = Vz alone, so derivatives by z are enough: p x rank
