@@ -41,20 +41,6 @@ def test_the_choice_is_the_best_of_candidates_that_are_each_right(weights):
     assert best.error == model.choice_.error == min(one.error for one in model.candidates_)
 
 
-def test_the_error_is_that_of_refits():
-    """The units of the columns stay those of all rows; all else is fitted without the row."""
-    model = st.StoppedKernelRegressorCV().fit(X, y)
-    options = {"kernel": model.kernel_, "gamma": model.gamma_, "standardise": False}
-    rows = (X - model.centre_) / model.scale_
-    residuals = []
-    for row in range(len(y)):
-        others = np.arange(len(y)) != row
-        one = st.StoppedKernelRegressor(model.method_, model.stop_, **options)
-        residuals.append(y[row] - one.fit(rows[others], y[others]).predict(rows[[row]])[0])
-    np.testing.assert_allclose(model.left_out_residuals_, residuals, rtol=1e-6, atol=1e-6)
-    assert model.choice_.error == pytest.approx(np.mean(np.square(residuals)), rel=1e-7)
-
-
 def test_distances_are_computed_once_and_few_kernels_see_all_rows(monkeypatch, rng):
     monkeypatch.setattr(kernel_search, "FEWEST_COMPARED", 60)
     rows = rng.standard_normal((280, 3))

@@ -74,7 +74,9 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Run the method on rows, sparse rows or a tensor, which stays on its device.
 
         float32 stays float32. Labels are of any type, and a weight of 2 counts the row twice.
@@ -191,7 +193,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
