@@ -36,7 +36,7 @@ from stoptime.spectrum.landmarks import (
 )
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.new_rows import NewRows, open_rows
-from stoptime.spectrum.radial import ORDERS, Columns, linear
+from stoptime.spectrum.radial import ORDERS, Columns
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
@@ -198,10 +198,10 @@ class _KernelRegressor(KernelParameters, LinearRegressor):
         order = self.__dict__.pop("_order")
         chosen = KernelSearch(str(self.kernel), search, data, self._features, order, **folds)
         found = chosen.run()
-        self.kernel_ = "linear" if chosen.best is None else chosen.best.name
-        self.gamma_ = None if chosen.best is None else chosen.best.gamma
+        self.kernel_ = chosen.best.name
+        self.gamma_ = chosen.best.gamma
         self.candidates_ = chosen.candidates
-        self._features = replace(self._features, kernel=chosen.best or linear)
+        self._features = replace(self._features, kernel=chosen.best)
         return found
 
 
