@@ -62,6 +62,10 @@ def test_results_follow_x(pair, dtype):
         assert (one.dtype, one.device) == (tensor.dtype, tensor.device)
     host = sklearn.clone(model).fit(X.astype(dtype), response)
     np.testing.assert_allclose(model.coef_, host.coef_, rtol=0, atol=1e-4)
+    if hasattr(model, "classes_"):
+        chances = model.predict_proba(tensor)
+        np.testing.assert_allclose(chances, host.predict_proba(X.astype(dtype)), atol=1e-4)
+        assert model.score(tensor, response) == host.score(X.astype(dtype), response)
 
 
 def test_the_response_follows_rows():
