@@ -41,7 +41,6 @@ from stoptime.support.arrays import (
 )
 
 JITTER = 1e-11  # of the trace of k(Z, Z): features of larger eigenvalues keep four digits
-TRIANGLE_PARTS = 8  # blocks of columns, which leave out nearly half of a triangular product
 KERNEL_VALUES = 2**22  # kernel values at once on the host: 32 MB, enough for fast products
 
 KernelFunction = Callable[[Any, Any], Any]
@@ -106,7 +105,8 @@ class LandmarkFeatures:
 def times_triangle(values: Any, triangle: Any) -> Any:
     """Return the product with an upper triangular matrix, without most of its zeros."""
     out = empty(values, values.shape)
-    for some in slices(len(triangle), -(-len(triangle) // TRIANGLE_PARTS)):
+    # eight blocks of columns leave out nearly half of the product
+    for some in slices(len(triangle), -(-len(triangle) // 8)):
         out[:, some] = values[:, : some.stop] @ triangle[: some.stop, some]
     return out
 
@@ -229,18 +229,15 @@ def mapped(stream: Any, function: Callable[[Any], Any], width: int) -> Any:
         return replace(stream, X=mapped(stream.X, function, width), names=None)
     if not isinstance(stream, Source):
         rows = dask_rows(stream)
-        return rows.map_blocks(
-            _of_block, function, dtype=np.float64, chunks=(rows.chunks[0], (width,)), meta=_NOTHING
-        )
+        # an empty block tells Dask what a block is, so that it does not try the function
+        options = {"dtype": np.float64, "meta": np.empty((0, 0))}
+        return rows.map_blocks(_of_block, function, chunks=(rows.chunks[0], (width,)), **options)
 
     def read() -> Iterator[Block]:
         for block in stream.blocks():
             yield block._replace(X=_of_block(np.asarray(block.X), function))
 
     return Chunks(read, width, stream.n_rows)
-
-
-_NOTHING = np.empty((0, 0))  # tells Dask what a block is, so that it does not try the function
 
 
 def _of_block(rows: Any, function: Callable[[Any], Any]) -> Any:
