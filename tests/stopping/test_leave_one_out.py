@@ -118,7 +118,13 @@ def test_the_choice_is_as_good_as_a_dense_grid_and_reported_as_it_is(name):
 
 @pytest.mark.parametrize(
     ("name", "seed"),
-    [("auto", 80), ("tail of gradient flow", 80), ("friction 3", 80), ("critical flow", 25)],
+    [
+        ("auto", 80),
+        ("tail of gradient flow", 80),
+        ("friction 3", 80),
+        ("critical flow", 25),
+        ("critical heavy-ball flow", 24),
+    ],
 )
 def test_a_best_stop_after_all_but_a_few_per_cent_is_learned_is_found(name, seed):
     check_choice(name, seed)

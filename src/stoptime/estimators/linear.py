@@ -418,7 +418,7 @@ class StoppedRegressorCV(LinearRegressor):
         if self._left_out_fits is None:
             raise ValueError(
                 "Intervals need a method with a filter (not conjugate gradients or Adam), and rows "
-                "in memory: dense, or sparse with at most 1000 rows or columns."
+                "in memory: dense, or sparse with at most 5000 rows or columns."
             )
         return half_width(self.left_out_residuals_, self._observations, confidence)
 
