@@ -7,7 +7,7 @@ import stoptime as st
 from contract import case, made
 from stoptime.left_out.contours import Ellipse, Mix, Span, contour_for, serving_ladder, values_at
 from stoptime.left_out.downdated import Downdated
-from stoptime.left_out.residuals import LeftOut
+from stoptime.left_out.residuals import LeftOut, columns_of
 from stoptime.left_out.ridges import Ridges, by_operators
 from stoptime.left_out.rows import Rows
 from stoptime.spectrum.decompose import open_data
@@ -20,7 +20,7 @@ def error_of_mixture(contour, method, stops, s):
     """Return the largest error of a filter as a mixture, and its largest weight."""
     weights = contour.weights(values_at(contour, method, stops, 1.0))
     ridges = 1 / (1 + s[:, None] / contour.penalties)
-    found = np.column_stack([ridges.view(np.float64), np.ones(len(s))]) @ weights
+    found = ridges.view(np.float64) @ weights
     return np.abs(found - method.shrinkage(s[:, None], stops)).max(), np.abs(weights).max()
 
 
@@ -109,7 +109,7 @@ def test_ridges_and_eigenvalues_without_each_row_agree(kind, name):
     block = rows.block(slice(0, data.n))
     for by_svd in (True, False):
         direct = Downdated(rows.eigenvalues, method, stops, by_svd)
-        expected = (direct.residuals(block, rows.coef) * block.stretch[:, None]).transpose(2, 1, 0)
+        expected = columns_of(direct, block, rows.coef)[..., :-2].transpose(2, 1, 0)
         np.testing.assert_allclose(found, expected, atol=1e-9)
     source, mix = left_out.route(method, stops[3:4])
     mixed = mix.of_rows(block.scale)[:, :-2, 0]
