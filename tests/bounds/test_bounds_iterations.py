@@ -100,14 +100,8 @@ def test_the_maximum_of_a_polynomial_is_proven_from_its_values(method):
         s = low + (high - low) * np.sin(np.linspace(1e-4, np.pi / 2, 4001)) ** 2
         worst = risk_ratio(s / penalty, method.shrinkage(s, k)).max() - 1
         with balls.working_precision():
-            step = method.epsilon
-            steps = [method.update(j) for j in range(1, k + 1)]
-            rho = balls.exact(step * penalty).sqrt()
-            reach = (step * low, step * high)
-            attained, cap = iterations.loop_excess(steps, rho, reach, 1e-5)
-        assert worst <= cap * (1 + 1e-12)
-        assert attained <= worst * (1 + 1e-5) + 1e-9
-        assert cap - attained <= 3e-5 * max(1, cap)
+            cap = iterations.loop_cap(method, k, penalty, (low, high))
+        assert worst <= cap <= worst + 3e-5 * max(1, worst)
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.5, 0.9, 0.97])
@@ -185,15 +179,15 @@ def test_one_iterate_at_one_step():
 def test_a_false_claim_about_all_stops_is_refused():
     with balls.working_precision():
         game = replace(iterations.step_game(Nesterov(0.05)), last=60)
-        angles, heights = game.peaks()
-        spectra = list(map(Strategy.single, angles.tolist()))
-        least = heights.min()
-        iterations.prove_floor(game, 0.998 * least, spectra)
+        stop, least = game.best_stop(1e-9)
+        game.prove_floor(None, 0.998 * least)
         with pytest.raises(bounds.WorkLimitError, match="no better"):
-            iterations.prove_floor(game, 1.002 * least, spectra)
-        late = game.late_witness(least)
-        assert game.late_stops_are_worse(late, 0.998 * least)
-        assert not replace(game, last=6).late_stops_are_worse(late, 0.998 * least)
+            game.prove_floor(None, 1.002 * least)
+        with pytest.raises(bounds.WorkLimitError, match="late stop"):
+            replace(game, last=6).prove_floor(None, 0.998 * least)
+        game.prove_cap(Strategy.single(stop), 1.002 * least)
+        with pytest.raises(bounds.WorkLimitError):
+            game.prove_cap(Strategy.single(stop), 0.998 * least)
 
 
 # --- plans ----------------------------------------------------------------------------------------
