@@ -138,21 +138,6 @@ def test_iterations_at_a_given_step(method, rng):
 
 
 @pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        (st.GradientFlow(), {"stop": 1.0}, "give none"),
-        (st.GradientFlow(), {"condition_number": 3.0}, "HeavyBallFlow only"),
-        (st.Nesterov(), {}, "depends on its step"),
-        (st.HeavyBallFlow(), {}, "condition_number"),
-        (st.AcceleratedFlow(1.5), {}, "infinite"),
-    ],
-)
-def test_senseless_questions(method, options, message):
-    with pytest.raises(ValueError, match=message):
-        bounds.risk_inflation(method, adaptive=True, **options)
-
-
-@pytest.mark.parametrize(
     ("method", "options"),
     [(st.HeavyBallFlow(), {"condition_number": 1001.0}), (st.GradientDescent(1e-5), {})],
 )

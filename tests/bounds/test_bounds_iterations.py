@@ -243,26 +243,6 @@ def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
 # --- what is asked --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"method": Nesterov(0.1, friction=1.9)}, "friction ≥ 2"),
-        ({"method": Nesterov(0.1, momentum=0.9)}, "constant momentum"),
-        ({"method": NuMethod(0.1, nu=0.4)}, "ν ≥ 1/2"),
-        ({"method": GradientDescent(step=Cosine(peak=0.1, total=10))}, "constant step"),
-        ({"method": GradientDescent(), "stop": 3}, "depends on its step"),
-        ({"method": Nesterov()}, "depends on its step"),
-        ({"method": GradientDescent(0.1), "stop": 2.5}, "whole number"),
-        ({"method": HeavyBall(step=0.1)}, "momentum as a number"),
-        ({"method": HeavyBall(0.1, 0.9), "stop": -1}, "whole number"),
-        ({"method": Nesterov(), "condition_number": 10}, "HeavyBallFlow only"),
-    ],
-)
-def test_senseless_questions_about_iterations(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        bounds.risk_inflation(**arguments)
-
-
 def test_what_is_not_certified():
     with pytest.raises(TypeError, match="certified for Ridge"):
         bounds.parameter_error("nesterov")

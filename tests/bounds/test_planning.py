@@ -132,7 +132,9 @@ def test_a_plan_of_millions_of_iterations_needs_no_recurrence(monkeypatch):
     run = plan(1e-9, spectrum=[1e-12, 1.0], method="heavy-ball").run
     assert run.iterations > 10**6
     assert run.expected_inflation <= run.inflation * (1 + 1e-6)
-    assert np.isfinite(run.largest_ratios(1e-9, np.array([run.iterations, 2 * run.iterations]))).all()
+    assert np.isfinite(
+        run.largest_ratios(1e-9, np.array([run.iterations, 2 * run.iterations]))
+    ).all()
 
 
 @pytest.mark.parametrize("method", ["nesterov", "heavy-ball", "gradient-descent"])
