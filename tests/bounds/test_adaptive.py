@@ -154,6 +154,8 @@ def test_proofs_that_would_take_too_long_are_refused(method, options):
         (st.AcceleratedFlow(2.5), {}, 1.32663),
         (st.Butterworth(30), {}, 1.68921),
         (st.HeavyBallFlow(), {"condition_number": 1000.0}, 3.3768),
+        (st.Nesterov(1e-4), {}, 1.25239),
+        (st.NuMethod(0.01, 0.5), {}, 1.4234),
     ],
     ids=str,
 )

@@ -279,8 +279,9 @@ class _StepGame(Game):
 
     @cached_property
     def _later(self) -> Array:
-        """The largest shrinkage at some later stops, at all places."""
-        some = np.linspace(self.last, 2 * self.last, 40)
+        """About what is proven of the shrinkage at all later stops, at all places."""
+        # Envelopes fall, so that they are below the largest values a little before.
+        some = np.round(np.linspace(0.7 * self.last, self.last, 40))
         return np.asarray(np.abs(self.shrinkages(self.places, some)).max(axis=1))
 
     def payoff(self, places: Array, stops: Array) -> Array:
@@ -467,10 +468,9 @@ def _games(method: Any) -> Iterator[_StepGame]:
     # A floor under all late stops is certain only if they are late enough.
     first = step_game(method)
     for factor in (4, 8, 16, 32, 64):
-        last = factor * math.ceil(stop_with_gain(method)) + 16
-        game = replace(first, last=last)
+        game = replace(first, last=factor * math.ceil(stop_with_gain(method)) + 16)
         # All of these values are computed, a few times where a linear program is solved.
-        if last * len(game.places) > 5e8:
+        if game.last * len(game.places) > 5e8:
             break
         yield game
     raise WorkLimitError(

@@ -340,16 +340,16 @@ def inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
 
 def adaptive_inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
     """Enclose the ratio where the stop may depend on the spectrum, in the first game that can."""
-    room = tolerance / 10
     for game in games:
         # A mixture of earlier stops is nearly as good, and shorter to prove.
         early = game.stops[game.stops <= game.stops[-2] / 2]
         above = game.solved(game.places, early, tolerance / 4)
+        room = tolerance / 10 * max(1.0, above.upper)
         cap = above.upper + room
         finite = game.places[np.isfinite(game.places)]
         below = game.solved(finite, game.stops, tolerance / 4)
         floor = max(below.lower - room, 0.0)
-        if cap - floor <= tolerance and game.late_stops_are_worse(below.spectrum, floor):
+        if cap - floor <= 10 * room and game.late_stops_are_worse(below.spectrum, floor):
             break
     game.prove_cap(above.mixture, cap)
     game.prove_floor(below.spectrum, floor)
