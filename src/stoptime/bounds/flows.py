@@ -65,7 +65,7 @@ class _FlowGame(FlowGame):
         return np.append(unit * np.union1d(decades, even), np.inf)
 
     @property
-    def searched_stops(self) -> Array:
+    def searched_stops(self) -> Array:  # type: ignore[override]
         """A part of the stops: the largest D² changes slowly with the stop."""
         return self.stops[:-1:10]
 

@@ -72,7 +72,7 @@ class _HeavyBallGame(FlowGame):
         return self.a**2 * (1 + places**2)
 
     @property
-    def searched_stops(self) -> Array:
+    def searched_stops(self) -> Array:  # type: ignore[override]
         """Stops that resolve each oscillation, up to where it is negligible."""
         root = math.sqrt(self.kappa)
         decades = np.geomspace(1e-3 / root, self.last_stop, 600)

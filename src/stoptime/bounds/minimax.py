@@ -258,14 +258,12 @@ def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
 class FlowGame(CellGame):
     """A game with D on cells of stops too, which prove floors."""
 
+    searched_stops: Array
+    """A grid of stops on which the largest D² shows all its dips."""
+
     @abstractmethod
     def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
         """Return D at one place on a cell of stops."""
-
-    @property
-    def searched_stops(self) -> Array:
-        """A grid of stops on which the largest D² shows all its dips."""
-        return self.stops[np.isfinite(self.stops)]
 
     def place(self, point: float) -> arb:
         """Return the place of a witness as a ball, which certainly is one of the places."""
