@@ -68,10 +68,10 @@ def calibration_tradeoff():
     ax.annotate("the paper: c = 1", (1, 0), (4, 4), ("data", "axes fraction"), "offset points")
     ax.set(xscale="log", yscale="log", ylim=(0.02, 3))
     ax.set_xlabel("c in λ = c/t (gradient), λ = c/t² (accelerated)")
-    ax.set_ylabel("‖β(t) - β_ridge(λ)‖² / ‖β_ridge(λ)‖², at most")
+    ax.set_ylabel("‖β(t) - β_ridge(λ)‖² / ‖β_ridge(λ)‖², largest")
     ax.legend(loc="lower right")
     rows = [tuple(map(float, row)) for row in zip(c, *errors.values(), strict=True)]
-    caption = "Squared relative distance from ridge: at most 14.1 % (λ = 5/t²), 76.6 % (λ = 1/t²)."
+    caption = "Largest squared relative distance from ridge: 14.1 % (λ = 5/t²), 76.6 % (λ = 1/t²)."
     columns = ("c", "gradient_flow", "accelerated_flow")
     return Experiment("calibration_tradeoff", figure, columns, rows, caption)
 
