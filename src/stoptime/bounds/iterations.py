@@ -333,9 +333,8 @@ class _StepGame(Game):
         if math.isfinite(stop):
             return Strategy.single(self.peaks[0][int(stop)])
         # Nothing is left there, and four times the least excess is variance.
-        return Strategy.single(
-            math.asin(min(1.0, float(self.rho) / (2 * math.sqrt(self.best_stop(0.0)[1]))))
-        )
+        sine = float(self.rho) / (2 * math.sqrt(self.peaks[1].min()))
+        return Strategy.single(math.asin(min(1.0, sine)))
 
     def late_floor(self, place: float) -> arb:
         theta = exact(place)
