@@ -14,14 +14,16 @@ from campaign import long
 from stoptime import bounds
 from stoptime.bounds import summary
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
+from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
+from stoptime.methods.schedules import Cosine
 
 flint = pytest.importorskip("flint")
 
 # Flows with the value of their constant, to the digits that are known without a proof.
 INFLATION = {
     GradientFlow(): 1.07858282746,
-    CriticalFlow(): 1.0277167,
+    CriticalFlow(): 1.0277167,  # 1.035 is in print
     IteratedRidge(2): 49 / 48,
     IteratedRidge(10): 1.0643,
     Butterworth(3): 5 / 4,
@@ -51,21 +53,12 @@ def worst_ratio(method, stop):
 def test_inflation_is_valid_and_tight_against_brute_force(method, value):
     found = bounds.risk_inflation(method)
     assert found.width <= 1e-6
-    assert found.lower == pytest.approx(value, abs=6e-5)
+    # as many digits as the value has
+    assert found.lower == pytest.approx(value, abs=6e-5 if value == round(value, 4) else 1e-8)
     best = worst_ratio(method, found.stop)
     assert found.lower - 1e-6 <= best <= found.upper + 1e-12
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
         assert worst_ratio(method, factor * found.stop) >= found.lower - 1e-6
-
-
-def test_inflation_of_the_two_flows_of_the_paper():
-    gradient = bounds.risk_inflation(GradientFlow())
-    nesterov = bounds.risk_inflation(AcceleratedFlow())
-    assert gradient.upper == pytest.approx(1.07858282746, abs=1e-10)
-    assert gradient.stop == pytest.approx(0.45710966, abs=1e-7)
-    assert nesterov.upper == pytest.approx(1.59910940073, abs=1e-9)
-    assert nesterov.stop == pytest.approx(1.75534509, abs=1e-6)
-    assert nesterov.lower > 1.5991  # so the min-max in the paper's proof is rounded down
 
 
 @pytest.mark.parametrize("friction", [2.0, 3.0, 4.0])
@@ -96,10 +89,6 @@ def test_inflation_at_a_given_stop(method, stop):
     assert found.width <= 1e-6 * found.upper
 
 
-def test_inflation_of_prior_work():
-    assert bounds.risk_inflation(GradientFlow(), stop=1.0).upper == pytest.approx(1.21466, abs=5e-6)
-
-
 def test_ridge_is_its_own_oracle():
     x = np.geomspace(1e-3, 1e3, 100_001)
     detuned = risk_ratio(x, 1 / (1 + 3 * x)).max()
@@ -110,13 +99,6 @@ def test_ridge_is_its_own_oracle():
         assert bounds.risk_inflation(ridge, stop=3.0).upper == pytest.approx(detuned, rel=1e-8)
         assert bounds.parameter_error(ridge).upper == 0.0
         assert bounds.parameter_error(ridge, calibration=3.0).upper == 4.0
-
-
-def test_critically_damped_flow_is_sharper_than_in_print():
-    found = bounds.risk_inflation(CriticalFlow())
-    assert found.lower == pytest.approx(1.0277167, abs=1e-8)
-    assert found.upper < 1.0278  # the paper states 1.035
-    assert found.stop == pytest.approx(1.42590, abs=5e-6)
 
 
 def test_ridge_twice_and_many_times():
@@ -220,12 +202,6 @@ def test_parameter_error_in_the_limit_is_exact():
     assert 25 / 36 in bounds.parameter_error(AcceleratedFlow(2.0))
 
 
-@pytest.mark.parametrize(("calibration", "value"), [(1.0, 0.0891), (0.79, 0.0441), (3.0, 4.0)])
-def test_parameter_error_of_gradient_flow(calibration, value):
-    found = bounds.parameter_error(GradientFlow(), calibration=calibration)
-    assert found.lower == pytest.approx(value, abs=5e-5)
-
-
 @pytest.mark.parametrize("calibration", [0.2, 1.0, 4.0, 10.0])
 def test_parameter_error_of_the_heavy_ball(calibration):
     a, b = np.meshgrid(np.linspace(0, 6, 301), np.linspace(0, 12, 1201)[1:])
@@ -235,12 +211,9 @@ def test_parameter_error_of_the_heavy_ball(calibration):
     assert found.width <= 1e-6 * max(1, found.upper)
     assert worst <= found.upper + 1e-9
     assert worst == pytest.approx(found.lower, rel=2e-4)
-
-
-def test_parameter_error_of_the_heavy_ball_in_the_paper():
-    found = bounds.parameter_error(HeavyBallFlow())
-    assert found.upper == pytest.approx(1.46688, abs=1e-5)
-    assert found.stop == pytest.approx(3.0, abs=0.02)
+    if calibration == 1.0:
+        assert found.upper == pytest.approx(1.46688, abs=1e-5)
+        assert found.stop == pytest.approx(3.0, abs=0.02)
 
 
 # --- couplings at λ = 1/t² ------------------------------------------------------------------------
@@ -390,6 +363,17 @@ def test_enclosures_print_outwards():
         ({"method": HeavyBallFlow(damping=0.5), "condition_number": 10}, "critical"),
         ({"method": HeavyBallFlow(), "condition_number": 10, "stop": 1.0}, "stop"),
         ({"method": GradientFlow(), "condition_number": 10}, "HeavyBallFlow only"),
+        ({"method": GradientFlow(), "stop": 1.0, "adaptive": True}, "give none"),
+        ({"method": Nesterov(), "adaptive": True}, "depends on its step"),
+        ({"method": AcceleratedFlow(1.5), "adaptive": True}, "infinite"),
+        ({"method": Nesterov(0.1, friction=1.9)}, "friction ≥ 2"),
+        ({"method": Nesterov(0.1, momentum=0.9)}, "constant momentum"),
+        ({"method": NuMethod(0.1, nu=0.4)}, "ν ≥ 1/2"),
+        ({"method": GradientDescent(step=Cosine(peak=0.1, total=10))}, "constant step"),
+        ({"method": GradientDescent(), "stop": 3}, "depends on its step"),
+        ({"method": GradientDescent(0.1), "stop": 2.5}, "whole number"),
+        ({"method": HeavyBall(step=0.1)}, "momentum as a number"),
+        ({"method": HeavyBall(0.1, 0.9), "stop": -1}, "whole number"),
         ({"method": GradientFlow(), "stop": -1.0}, "stop"),
         ({"method": GradientFlow(), "tolerance": 0.0}, "tolerance"),
     ],

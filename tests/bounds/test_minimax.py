@@ -38,16 +38,16 @@ def test_mixture_and_spectrum_are_proven_and_nothing_better():
         game = flows._FlowGame(GAUSSIAN, 8.0, 12.0, 5000)
         above = game.solved(game.places, game.stops[:-1], 1e-5)
         below = game.solved(game.places[:-1], game.stops, 1e-5)
-        minimax.prove_claim([(game, above.mixture)], 0.07487)
+        game.prove_cap(above.mixture, 0.07487)
         game.prove_floor(below.spectrum, 0.07483)
         with pytest.raises(bounds.WorkLimitError):
-            minimax.prove_claim([(game, above.mixture)], 0.07483)
+            game.prove_cap(above.mixture, 0.07483)
         with pytest.raises(bounds.WorkLimitError):
             game.prove_floor(below.spectrum, 0.07487)
         # with friction 2 the bias of large eigenvalues does not fall
         undamped = flows._FlowGame(shape_of(st.AcceleratedFlow(2.0)))
         with pytest.raises(bounds.WorkLimitError, match="falls too slowly"):
-            minimax.prove_claim([(undamped, Strategy.single(1.0))], 0.9)
+            undamped.prove_cap(Strategy.single(1.0), 0.9)
         # stops so early that late ones are better
         near = flows._FlowGame(GAUSSIAN, 2.0, 0.3)
         with pytest.raises(bounds.WorkLimitError, match="late stop"):
@@ -66,10 +66,10 @@ def test_one_problem_of_the_heavy_ball_is_proven_and_nothing_better(a, kappa):
     assert height == pytest.approx(least, rel=0.01)
     assert height <= 1.0001 * least
     with balls.working_precision():
-        minimax.prove_claim([(game, Strategy.single(stop))], 1.0001 * height)
+        game.prove_cap(Strategy.single(stop), 1.0001 * height)
         game.prove_floor(None, 0.9999 * height)
         with pytest.raises(bounds.WorkLimitError):
-            minimax.prove_claim([(game, Strategy.single(stop))], 0.999 * height)
+            game.prove_cap(Strategy.single(stop), 0.999 * height)
         with pytest.raises(bounds.WorkLimitError):
             game.prove_floor(None, 1.001 * height)
 
@@ -78,7 +78,7 @@ def test_a_claim_that_is_true_to_rounding_at_a_point_is_given_up():
     """The proof of this claim once went on forever."""
     game = heavy_ball._HeavyBallGame(5.0, 1.2)
     with balls.working_precision(), pytest.raises(bounds.WorkLimitError, match="double precision"):
-        minimax.prove_claim([(game, Strategy.single(0.7))], 0.49)
+        game.prove_cap(Strategy.single(0.7), 0.49)
 
 
 @pytest.mark.parametrize("adaptive", [False, True])

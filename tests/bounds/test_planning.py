@@ -132,7 +132,9 @@ def test_a_plan_of_millions_of_iterations_needs_no_recurrence(monkeypatch):
     run = plan(1e-9, spectrum=[1e-12, 1.0], method="heavy-ball").run
     assert run.iterations > 10**6
     assert run.expected_inflation <= run.inflation * (1 + 1e-6)
-    assert np.isfinite(run.guarantees(1e-9, np.array([run.iterations, 2 * run.iterations]))).all()
+    assert np.isfinite(
+        run.largest_ratios(1e-9, np.array([run.iterations, 2 * run.iterations]))
+    ).all()
 
 
 @pytest.mark.parametrize("method", ["nesterov", "heavy-ball", "gradient-descent"])
@@ -140,7 +142,7 @@ def test_plot_shows_that_the_plan_is_the_best_stop(data, method):
     found = plan(X=data[0], y=data[1], method=method)
     run = found.run
     around = np.arange(max(run.iterations - 3, 1), run.iterations + 4.0)
-    ratios = run.guarantees(found.penalty, around)
+    ratios = run.largest_ratios(found.penalty, around)
     assert ratios.min() == pytest.approx(run.inflation, rel=2e-3)
     ax = found.plot()
     dots = [line for line in ax.lines if line.get_marker() == "o"]
@@ -184,7 +186,7 @@ def test_a_heavy_ball_may_have_to_run_long_after_its_gain_has_reached_that_of_ri
     small = plan(1e-3, spectrum=spectrum[:20], method="heavy-ball").run  # run as an iteration
     k = np.arange(1.0, 2000)
     assert found.inflation > small.inflation
-    assert small.inflation == pytest.approx(small.guarantees(1e-3, k).min(), rel=0.01)
+    assert small.inflation == pytest.approx(small.largest_ratios(1e-3, k).min(), rel=0.01)
 
 
 @pytest.mark.parametrize("columns", [50, 200])

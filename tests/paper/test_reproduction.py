@@ -13,22 +13,15 @@ from helpers import run
 from stoptime.bounds import summary
 from stoptime.paper import reproduction
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _fewer_points():
-    """Compute a few points of the two curves that take longest."""
-    with pytest.MonkeyPatch.context() as patch:
-        kappas = np.array([1.0, 100.0, 2000.0])
-        patch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", kappas)
-        yield
+FEW = (1.0, 100.0, 2000.0)  # condition numbers
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     told = []
     target = tmp_path_factory.mktemp("reproduction") / "deep" / "folder"
-    files = reproduction.reproduce(target, certify=False, progress=told.append)
-    assert told == [*dict(reproduction.experiments(False)), "summary"]
+    files = reproduction.reproduce(target, condition_numbers=FEW, progress=told.append)
+    assert told == [*dict(reproduction.experiments(False, FEW)), "summary"]
     assert sorted(path.name for path in target.iterdir()) == sorted(path.name for path in files)
     return target
 
@@ -48,7 +41,7 @@ def drawn(example, name="experiment"):
 
 
 def test_every_figure_comes_in_all_formats_with_its_numbers(folder):
-    for name, _ in reproduction.experiments(False):
+    for name, _ in reproduction.experiments(False, FEW):
         for extension in ("pdf", "svg", "png"):
             assert (folder / f"{name}.{extension}").stat().st_size > 1000
         assert len(rows(folder / f"{name}.csv")) > 4
@@ -107,7 +100,6 @@ def few_bounds(monkeypatch):
 
 
 def test_certified_summary_and_figure(monkeypatch):
-    monkeypatch.setattr(reproduction, "CURVE_CONDITION_NUMBERS", np.array([10.0]))
     pytest.importorskip("flint", reason='proofs need python-flint: pip install "stoptime[certify]"')
     proven = few_bounds(monkeypatch)()
     text = reproduction.summary([("figure", "caption")], proven)
@@ -117,7 +109,7 @@ def test_certified_summary_and_figure(monkeypatch):
     ):
         assert f"| accelerated flow / ridge, {kind} | {source} | 1.5991 |" in text
     proofs, estimates = (
-        np.array([value for *_, value in reproduction.heavy_ball_bound(c).rows])
+        np.array([value for *_, value in reproduction.heavy_ball_bound(c, [10.0]).rows])
         for c in (True, False)
     )
     # the bound and 1 + √κ, one stop to 3e-3, and the best stop to 1e-2
@@ -126,13 +118,13 @@ def test_certified_summary_and_figure(monkeypatch):
 
 
 def test_the_same_run_gives_the_same_bytes(folder, tmp_path):
-    for path in dict(reproduction.experiments(False))["stability_designs"]().write(tmp_path):
+    for path in dict(reproduction.experiments(False, FEW))["stability_designs"]().write(tmp_path):
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
 def test_command_line_reproduces(tmp_path, monkeypatch):
-    fast = reproduction.experiments(False)[-1:]
-    monkeypatch.setattr(reproduction, "experiments", lambda _: fast)
+    fast = reproduction.experiments(False, FEW)[-1:]
+    monkeypatch.setattr(reproduction, "experiments", lambda *_: fast)
     result = run("reproduce", "--no-certify", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "5 files in" in result.output

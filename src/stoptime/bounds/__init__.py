@@ -1,4 +1,4 @@
-"""Certified constants: the theorems of the paper as numbers with a proof, and sharper ones.
+"""Certified constants: those of the theorems of the paper, and sharper ones.
 
 An :class:`Enclosure` is two doubles with the true constant between them, proven in ball arithmetic
 by python-flint (``pip install "stoptime[certify]"``). The page *Certificates* of the documentation

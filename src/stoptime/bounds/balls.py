@@ -22,7 +22,6 @@ else:
     arb = Any  # python-flint is optional
 
 PRECISION = 128  # bits; (1 - g)/u² may cancel about forty, and more than a double remains
-WORK_LIMIT = 400_000  # boxes examined before a proof is given up: about half a minute
 
 Interval = tuple[float, float]
 Box = tuple[Interval, ...]
@@ -175,11 +174,14 @@ def prove_cap(values: Values, interval: Interval, cap: arb) -> None:
     verify(lambda box: bool(values(*centre_and_radius(box[0])) <= cap), (interval,))
 
 
-def verify(holds: Callable[[Box], bool], box: Box) -> None:
-    """Prove a statement everywhere in ``box`` by halving it until it holds on each part."""
+def verify(holds: Callable[[Box], bool], box: Box, limit: int = 400_000) -> None:
+    """Prove a statement everywhere in ``box`` by halving it until it holds on each part.
+
+    After so many boxes, about half a minute, the proof is given up.
+    """
     # False means only that a part is too large to decide, so that it is halved.
     waiting = [box]
-    for _ in range(WORK_LIMIT):
+    for _ in range(limit):
         part = waiting.pop()
         if not holds(part):
             # The longest side is cut, and both halves contain the cut, so that no gap is left.
@@ -195,5 +197,5 @@ def verify(holds: Callable[[Box], bool], box: Box) -> None:
         if not waiting:
             return
     raise WorkLimitError(
-        f"Not proven within {WORK_LIMIT} boxes, near {waiting[-1]}; use a larger tolerance."
+        f"Not proven within {limit} boxes, near {waiting[-1]}; use a larger tolerance."
     )

@@ -7,19 +7,20 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, WorkLimitError, downward, exact, require_flint, upward,
+from stoptime.bounds.balls import (
+    Enclosure,
+    Interval,
+    WorkLimitError,
+    downward,
+    exact,
+    require_flint,
+    upward,
     working_precision,
-)  # fmt: skip
-from stoptime.bounds.filters import SHAPES, shape_of
-from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation, flow_ratio
-from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
-from stoptime.bounds.iterations import (
-    PROVEN_ITERATIONS,
-    iterate_guarantee,
-    step_inflation,
-    step_ratio,
 )
+from stoptime.bounds.filters import SHAPES, shape_of
+from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation
+from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
+from stoptime.bounds.iterations import PROVEN_ITERATIONS, proven_at, step_inflation
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
 from stoptime.methods.recurrence import Recurrence
@@ -110,10 +111,8 @@ def risk_inflation(
         return _proven(heavy_ball_inflation, kappa, adaptive, width(1e-3 if adaptive else 1e-4))
     if not isinstance(found, PROVEN_ITERATIONS):
         return _of_a_flow(found, stop, adaptive, width(1e-4 if adaptive else FINE))
-    if adaptive:
-        return _proven(step_ratio, found, width(1e-4))
     k = None if stop is None else whole_number("stop", stop, least=0)
-    return _proven(step_inflation, found, k, width(1e-4))
+    return _proven(step_inflation, found, k, adaptive, width(1e-4))
 
 
 def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
@@ -124,10 +123,7 @@ def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) ->
             "as the oscillation of the bias grows with the eigenvalue. Use friction ≥ 2."
         )
     if not isinstance(method, Ridge):
-        shape = shape_of(method)
-        if adaptive:
-            return _proven(flow_ratio, shape, width)
-        return _proven(flow_inflation, shape, tau, width)
+        return _proven(flow_inflation, shape_of(method), tau, adaptive, width)
     if adaptive:
         return Enclosure(1.0, 1.0, 1.0, ((1.0, 1.0),), ((1.0, 1.0),))
     # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
@@ -242,7 +238,8 @@ def proven_guarantee(
     if kind.run is not Recurrence.run or kind.steps is not Recurrence.steps:
         return None
     try:
-        return _proven(iterate_guarantee, method, stop, penalty, eigenvalues).upper
+        with working_precision():
+            return proven_at(method, stop, penalty, eigenvalues)
     except WorkLimitError:
         return None
 

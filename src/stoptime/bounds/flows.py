@@ -14,15 +14,20 @@ from functools import cached_property
 
 import numpy as np
 
-from stoptime.bounds.balls import (  # isort: skip
-    Enclosure, Interval, Values, arb, ball, downward, exact, horizon, prove_cap, squared, upward,
-)  # fmt: skip
+from stoptime.bounds import balls, minimax
+from stoptime.bounds.balls import (
+    Enclosure,
+    Interval,
+    Values,
+    arb,
+    ball,
+    downward,
+    exact,
+    squared,
+    upward,
+)
 from stoptime.bounds.filters import Cell, Shape
-
-from stoptime.bounds.minimax import (  # isort: skip
-    FlowGame, Square, Strategy, adaptive_enclosure, enclosure, imbalance, prove_claim,
-    slightly_above, small_shrinkage_floor,
-)  # fmt: skip
+from stoptime.bounds.minimax import FlowGame, Square, Strategy, imbalance
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest
 
@@ -60,7 +65,7 @@ class _FlowGame(FlowGame):
         return np.append(unit * np.union1d(decades, even), np.inf)
 
     @property
-    def searched_stops(self) -> Array:
+    def searched_stops(self) -> Array:  # type: ignore[override]
         """A part of the stops: the largest D² changes slowly with the stop."""
         return self.stops[:-1:10]
 
@@ -76,6 +81,15 @@ class _FlowGame(FlowGame):
         settled = self._tails(u[:, late])
         found[:, late] = np.maximum((1 - settled) / y - y * settled, 0.0) ** 2
         return np.asarray(found)
+
+    def places_for(self, stop: float) -> Array:  # noqa: ARG002 - they resolve all
+        return self.places[:-1]
+
+    def to_stops(self, stops: Array) -> Array:
+        return np.asarray(stops ** (2 // self.shape.order))
+
+    def to_eigenvalues(self, places: Array) -> Array:
+        return places**2
 
     def _tails(self, start: Array) -> Array:
         known = start >= self.shape.tail_start
@@ -97,12 +111,6 @@ class _FlowGame(FlowGame):
         g = self.shape.cell(place * stop, place * radius)
         return imbalance(Cell(place, place, exact(0)), g._replace(slopes=place * g.slopes))
 
-    def largest_at(self, stop: float, tolerance: float) -> tuple[float, float]:
-        """Enclose the largest excess over all places, at one stop."""
-        # A given stop may be far from the best one, so the grid has the phases u = σy.
-        phases = unit_of(self.shape) * np.geomspace(1e-3, 60, 3000)
-        return self.largest(Strategy.single(stop), tolerance, phases / stop)
-
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         def beyond(place: float) -> arb:
             # |g| and y·|g| have caps that fall with y.
@@ -110,7 +118,7 @@ class _FlowGame(FlowGame):
             tails = (self._tail(sigma * place) for sigma in mixture.points)
             return mixture.total((y * g + (1 + g) / y) ** 2 for g in tails)
 
-        last = horizon(beyond, 1.01 * self.shape.tail_start / min(mixture.points), cap)
+        last = balls.horizon(beyond, 1.01 * self.shape.tail_start / min(mixture.points), cap)
         # Near zero |D| = y·|g - φ| ≤ y·(1 + φ), with the gain φ in units of the penalty.
         gains = (exact(sigma) ** 2 * self.shape.gain_cap for sigma in mixture.points)
         steepest = mixture.total((1 + gain) ** 2 for gain in gains)
@@ -118,41 +126,27 @@ class _FlowGame(FlowGame):
 
     def late_floor(self, place: float) -> arb:
         g = self._tail(place * float(self.stops[-2])).min(exact(1))
-        return small_shrinkage_floor(exact(place), g)
+        return minimax.small_shrinkage_floor(exact(place), g)
 
 
-def flow_inflation(shape: Shape, stop: float | None, tolerance: float) -> Enclosure:
-    """Enclose the largest inflation over all x ≥ 0: at one stop, or by default at the best stop."""
+def flow_inflation(shape: Shape, stop: float | None, adaptive: bool, tolerance: float) -> Enclosure:
+    """Enclose the ratio at one stop, at the best one, or at the best one of each spectrum."""
+    if adaptive:
+        # Farther horizons lose less of the game, and their proofs take longer; friction near 2
+        # needs the last ones.
+        horizons = ((8.0, 12.0), (16.0, 24.0), (80.0, 32.0))
+        return minimax.adaptive_inflation(
+            (_FlowGame(shape, *one, points=5000) for one in horizons), tolerance
+        )
     game = _FlowGame(shape)
-    power = 2 // shape.order
-    if stop is not None:
-        return enclosure(*game.largest_at(stop ** (1 / power), tolerance / 2), stop, tolerance)
-    sigma, _ = game.best_stop(1e-12)
-    attained, cap = game.largest_at(sigma, tolerance / 4)
-    floor = attained - tolerance / 4
-    game.prove_floor(None, floor)
-    return enclosure(floor, cap, sigma**power, tolerance)
-
-
-def flow_ratio(shape: Shape, tolerance: float) -> Enclosure:
-    """Enclose the ratio where the stop may depend on the spectrum."""
-    room = tolerance / 10
-    # Farther horizons lose less of the game, and their proofs take longer; friction near 2 needs
-    # the last ones.
-    for horizons in ((8.0, 12.0), (16.0, 24.0), (80.0, 32.0)):
-        game = _FlowGame(shape, *horizons, points=5000)
-        # A mixture of earlier stops is nearly as good, and shorter to prove.
-        early = game.stops[game.stops <= game.stops[-2] / 2]
-        above = game.solved(game.places, early, tolerance / 4)
-        below = game.solved(game.places[:-1], game.stops, tolerance / 4)
-        cap = above.upper + room
-        floor = max(below.lower - room, 0.0)
-        if cap - floor <= tolerance:
-            break
-    prove_claim([(game, above.mixture)], cap)
-    game.prove_floor(below.spectrum, floor)
-    mixture = above.mixture.moved(lambda sigma: sigma ** (2 // shape.order))
-    return adaptive_enclosure(floor, cap, tolerance, mixture, below.spectrum.moved(np.square))
+    if stop is None:
+        return minimax.inflation([game], tolerance)
+    # A given stop may be far from the best one, so the grid has the phases u = σy.
+    sigma = stop ** (shape.order / 2)
+    places = unit_of(shape) * np.geomspace(1e-3, 60, 3000) / sigma
+    return minimax.enclosure(
+        *game.largest(Strategy.single(sigma), tolerance / 2, places), stop, tolerance
+    )
 
 
 def flow_error(shape: Shape, calibration: float, tolerance: float, shift: int = 0) -> Enclosure:
@@ -229,10 +223,10 @@ def _on_all_scales(
     if attained <= origin:
         peak = 0.0
         attained = downward(origin)
-    cap = slightly_above(attained, tolerance)
+    cap = minimax.slightly_above(attained, tolerance)
     # A limit at the origin that is clearly the largest value is proven to be exactly that.
     if peak == 0 and head > 0 and -depth < attained * (1 - 1e-9):
         cap = upward(origin)
-    end = horizon(tail, max(shape.tail_start, 3.0), exact(cap))
-    prove_cap(values, (min(head, end), end), exact(cap))
+    end = balls.horizon(tail, max(shape.tail_start, 3.0), exact(cap))
+    balls.prove_cap(values, (min(head, end), end), exact(cap))
     return Enclosure(attained, cap, peak ** (2 // shape.order))

@@ -14,16 +14,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from stoptime.bounds.balls import (  # isort: skip
-    Box, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
-    downward, exact, squared, upward, verify,
-)  # fmt: skip
+from stoptime.bounds import balls, minimax
+from stoptime.bounds.balls import (
+    Enclosure,
+    Interval,
+    WorkLimitError,
+    arb,
+    ball,
+    downward,
+    exact,
+    squared,
+    upward,
+)
 from stoptime.bounds.filters import Cell
-
-from stoptime.bounds.minimax import (  # isort: skip
-    FlowGame, Solution, Square, Strategy, adaptive_enclosure, enclosure, highest, imbalance,
-    prove_claim, slightly_above, small_shrinkage_floor,
-)  # fmt: skip
+from stoptime.bounds.minimax import FlowGame, Solution, Square, Strategy, imbalance
 from stoptime.methods.flows import HeavyBallFlow
 from stoptime.support.arrays import Array
 from stoptime.theory.search import lowest_between
@@ -61,8 +65,14 @@ class _HeavyBallGame(FlowGame):
         decades = np.geomspace(first, self.last_stop, 1500)
         return np.union1d(decades, np.linspace(first, 12.0, len(self.places)))
 
+    def to_stops(self, stops: Array) -> Array:
+        return stops / self.a
+
+    def to_eigenvalues(self, places: Array) -> Array:
+        return self.a**2 * (1 + places**2)
+
     @property
-    def searched_stops(self) -> Array:
+    def searched_stops(self) -> Array:  # type: ignore[override]
         """Stops that resolve each oscillation, up to where it is negligible."""
         root = math.sqrt(self.kappa)
         decades = np.geomspace(1e-3 / root, self.last_stop, 600)
@@ -104,7 +114,7 @@ class _HeavyBallGame(FlowGame):
         alpha = exact(self.last_stop)
         # |g| ≤ (1 + α)·exp(-α) for every eigenvalue from μ on.
         y = exact(self.a) * (1 + self.place(place) ** 2).sqrt()
-        return small_shrinkage_floor(y, (1 + alpha) * (-alpha).exp())
+        return minimax.small_shrinkage_floor(y, (1 + alpha) * (-alpha).exp())
 
 
 @lru_cache(maxsize=4)
@@ -142,7 +152,7 @@ Claim = tuple[tuple[_HeavyBallGame, Strategy], ...]
 def largest(claim: Claim) -> float:
     """Return the largest sum of a claim over all places, in floating point."""
     latest = max(max(mixture.points) for _, mixture in claim)
-    return highest(claim, claim[0][0].places_for(latest))[1]
+    return minimax.highest(claim, claim[0][0].places_for(latest))[1]
 
 
 class Cover(NamedTuple):
@@ -244,20 +254,19 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     cover = problems.worst()
     cap = cover.value + 0.8 * tolerance * (1 + cover.value)
     for claim in cover.claims:
-        prove_claim(claim, cap)
+        minimax.prove_claim(claim, cap)
+    game = problems.game(cover.worst)
     solution = _solution(problems, cover.worst)
     floor = solution.lower - 0.1 * tolerance * (1 + solution.lower)
     if floor > 0:
-        witnesses = solution.spectrum if adaptive else None
-        problems.game(cover.worst).prove_floor(witnesses, floor)
-    mixture = solution.mixture.moved(lambda alpha: alpha / cover.worst)
+        game.prove_floor(solution.spectrum if adaptive else None, floor)
+    found = minimax.enclosure(floor, cap, solution.mixture.heaviest / cover.worst, tolerance)
     if not adaptive:
-        return enclosure(floor, cap, mixture.heaviest, tolerance)
+        return found
     # The smallest eigenvalue fixes the damping, even if its share in the spectrum vanishes.
     places, shares = np.array(solution.spectrum)
-    eigenvalues = cover.worst**2 * (1 + np.append(0.0, places) ** 2)
-    spectrum = Strategy.of(eigenvalues, np.append(0.0, shares))
-    return adaptive_enclosure(floor, cap, tolerance, mixture, spectrum)
+    spectrum = Strategy.of(np.append(0.0, places), np.append(0.0, shares))
+    return minimax.with_witnesses(found, game, solution.mixture, spectrum)
 
 
 def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:
@@ -291,9 +300,9 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
     """
     c = exact(calibration)
 
-    def values(box: Box) -> arb:
-        a, a_radius = centre_and_radius(box[0])
-        b, b_radius = centre_and_radius(box[1])
+    def values(box: balls.Box) -> arb:
+        a, a_radius = balls.centre_and_radius(box[0])
+        b, b_radius = balls.centre_and_radius(box[1])
         u_squared = a**2 + b**2
         g = shrinkage(a, b)
         phi = (1 - g) / u_squared
@@ -320,8 +329,8 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
     if origin > attained:
         peak = 0.0
         attained = origin
-    cap = slightly_above(attained, tolerance)
+    cap = minimax.slightly_above(attained, tolerance)
     if not (shift + 1 + 2 * c / exact(end) ** 2) ** 2 <= exact(cap):
         raise WorkLimitError("Not proven: nothing is larger where learning ends.")
-    verify(lambda box: bool(values(box) <= exact(cap)), ((0.0, end),) * 2)
+    balls.verify(lambda box: bool(values(box) <= exact(cap)), ((0.0, end),) * 2)
     return Enclosure(attained, cap, peak)

@@ -10,29 +10,32 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, WORK_LIMIT, Enclosure, Interval, WorkLimitError, arb, ball, centre_and_radius,
-    downward, exact, horizon, require_flint, squared, upward, working_precision,
-)  # fmt: skip
+from stoptime.bounds import balls, minimax
+from stoptime.bounds.balls import (
+    Enclosure,
+    Interval,
+    WorkLimitError,
+    arb,
+    ball,
+    downward,
+    exact,
+    squared,
+    upward,
+)
 from stoptime.bounds.filters import Cell, Curve
-
-from stoptime.bounds.minimax import (  # isort: skip
-    CellGame, Game, Square, Strategy, adaptive_enclosure, enclosure, imbalance,
-    small_shrinkage_floor, solve,
-)  # fmt: skip
+from stoptime.bounds.minimax import CellGame, Game, Square, Strategy, imbalance
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.recurrence import Update
 from stoptime.support.arrays import Array
-from stoptime.theory.search import stop_with_gain
+from stoptime.theory.search import lowest, stop_with_gain
 
 PROVEN_ITERATIONS = (GradientDescent, Nesterov, NuMethod, HeavyBall)
 QUARTER = math.nextafter(math.pi / 2, 2.0)  # the angle of y = 1, rounded up
@@ -103,7 +106,7 @@ class Gegenbauer(Curve):
 def _gegenbauer(degree: int, nu: arb, theta: arb) -> arb:
     """Return the Gegenbauer polynomial of order ν at cos θ, divided by its value at 1."""
     # The sum of flint cancels about 1.5 bits for each unit of the phase: so many are added.
-    with working_precision(PRECISION + 2 * math.ceil(degree * abs(float(theta)))):
+    with balls.working_precision(balls.PRECISION + 2 * math.ceil(degree * abs(float(theta)))):
         value = theta.cos().gegenbauer_c(exact(degree), nu)
         at_one = (2 * nu).rising(degree) / exact(degree).fac()
         found: arb = value / at_one
@@ -144,64 +147,60 @@ class Chebyshev:
         return (energy / (eta - c**2)).upper().sqrt() if c < eta.sqrt() else exact(math.inf)
 
 
-def polynomial_excess(
+def prove_polynomial_cap(
     shrinkages: Callable[[arb], list[arb]],
     mixture: Strategy,
     k: int,
     rho: arb,
     reach: Interval,
-    tolerance: float,
-) -> tuple[float, float]:
-    r"""Enclose the largest mean of D² for y = εs in ``reach``; g has degree k, and g(0) = 1.
+    cap: float,
+) -> None:
+    r"""Prove a cap on the mean of D² for y = εs in ``reach``; g has degree k, and g(0) = 1.
 
     With y = m - h·cos ω it is a trigonometric polynomial of degree n = 2k + 1 in ω. If M is its
     maximum, its distance from M/2 is at most M/2, and Bernstein's inequality bounds its second
-    derivative by n²M/2. As the slope vanishes at the maximum,
+    derivative by n²M/2. As the slope vanishes at the maximum, which is in some cell of centre ω and
+    radius r,
 
-    .. math:: M \le \max_j\ \Big(D^2(\omega_j) + \tfrac14 n^2 r_j^2 M\Big)
+    .. math:: M \le D^2(\omega) + \tfrac14 n^2r^2M
 
-    for any intervals around ω_j of radius r_j that cover [0, π].
+    So the cap is proven if D²(ω) is at most 1 - n²r²/4 of it in every cell of [0, π].
     """
-    if k > 10_000:
-        raise WorkLimitError(f"A proof for iterate {k} would take too long.")
-    middle, half = centre_and_radius(reach)
-    pi = require_flint().arb.pi()
+    middle, half = balls.centre_and_radius(reach)
+    pi = balls.require_flint().arb.pi()
 
-    def excess(j: int, count: int) -> arb:
-        # The centres of the cells are exact multiples of π, so that they cover [0, π].
-        y = middle - half * (pi * (2 * j + 1) / (2 * count)).cos()
+    def holds(box: balls.Box) -> bool:
+        # Cells are parts of [0, 1], in units of π: their ends are exact, and leave no gap.
+        centre, radius = balls.centre_and_radius(box[0])
+        rest = 1 - squared((2 * k + 1) * pi * radius) / 4
+        if not rest > 0:
+            return False
+        y = middle - half * (pi * centre).cos()
         x: arb = y / rho**2
-        return mixture.total(squared((1 + x) * g - 1) / x for g in shrinkages(y))
+        value = mixture.total(squared((1 + x) * g - 1) / x for g in shrinkages(y))
+        return bool(value <= rest * exact(cap))
 
-    def rise(count: int) -> arb:
-        # Half of n²·r², times the cap on the maximum, bounds the rise from a centre to the maximum.
-        found: arb = ((2 * k + 1) * pi / (2 * count)) ** 2 / 4
-        return found
-
-    # With radii of 1/2n, the largest value exceeds (1 - 1/16)·M.
-    count = math.ceil(math.pi * (2 * k + 1))
-    cells = {j: excess(j, count) for j in range(count)}
-    cap = max(upward(value) for value in cells.values()) / (1 - rise(count))
-    while len(cells) < WORK_LIMIT:
-        best = max(downward(value) for value in cells.values())
-        room = upward(rise(count) * cap)
-        if room <= tolerance * max(1.0, best):
-            return best, max(upward(value + room) for value in cells.values())
-        # A cell whose cap is below the value of another one does not contain the maximum.
-        kept = [j for j, value in cells.items() if upward(value + room) >= best]
-        count *= 2
-        cells = {half_j: excess(half_j, count) for j in kept for half_j in (2 * j, 2 * j + 1)}
-    raise WorkLimitError(f"The largest value is not found within {WORK_LIMIT} cells.")
+    balls.verify(holds, ((0.0, 1.0),))
 
 
-def loop_excess(
-    steps: list[Update], rho: arb, reach: Interval, tolerance: float
-) -> tuple[float, float]:
-    """Enclose the largest D² after the steps of a loop, for εs in ``reach``."""
-    if len(steps) > LONGEST_LOOP or any(step.pull for step in steps):
-        raise WorkLimitError("The loop is too long for a proof, or it does not start at g(0) = 1.")
+def loop_cap(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> float:
+    """Return a proven cap on D² after some steps of any loop, for eigenvalues in a range."""
+    if stop > LONGEST_LOOP:
+        raise WorkLimitError("The loop is too long for a proof.")
+    steps = [method.update(k) for k in range(1, stop + 1)]
+    if any(step.pull for step in steps):
+        raise WorkLimitError("Not proven: the loop does not start at g(0) = 1.")
+    low, high = eigenvalues
+
+    def depth(angles: Array) -> Array:
+        s = low + (high - low) * np.sin(angles / 2) ** 2
+        return np.asarray(-(((1 + s / penalty) * method.shrinkage(s, stop) - 1) ** 2) / s * penalty)
+
+    # sixteen angles for each oscillation
+    grid = np.linspace(0.0, math.pi, 32 * stop + 33)[1:]
+    cap = minimax.slightly_above(-lowest(depth, grid, margin=0.05)[1], 1e-5)
     # balls grow by at most 2 + √2 in each step
-    with working_precision(PRECISION + math.ceil(1.8 * len(steps))):
+    with balls.working_precision(balls.PRECISION + math.ceil(1.8 * stop)):
         loop = [tuple(map(exact, step[:5])) for step in steps]
 
         def after(y: arb) -> list[arb]:
@@ -214,8 +213,16 @@ def loop_excess(
                 value = value - direct * slope + stride * move
             return [value]
 
-        last = Strategy.single(len(steps))
-        return polynomial_excess(after, last, len(steps), rho, reach, tolerance)
+        rho, reach = in_steps(method, penalty, eigenvalues)
+        prove_polynomial_cap(after, Strategy.single(stop), stop, rho, reach, cap)
+    return cap
+
+
+def in_steps(method: Any, penalty: float, eigenvalues: Interval) -> tuple[arb, Interval]:
+    """Return ρ = √(ελ*), and a range that certainly contains εs for eigenvalues in a range."""
+    step = exact(method.epsilon)
+    low, high = map(exact, eigenvalues)
+    return (step * exact(penalty)).sqrt(), (downward(step * low), upward(step * high))
 
 
 @dataclass(frozen=True)
@@ -256,7 +263,9 @@ class _StepGame(Game):
         count = 500 + math.ceil(200 * (stop + 1) * getattr(unit, "eta", 0.0) ** (stop / 4))
         even = np.linspace(0.0, QUARTER, count)
         grid = np.union1d(even, np.linspace(0.0, min(QUARTER, slow), 1500))[1:]
-        return np.append(grid[grid < self.last_angle], self.last_angle)
+        first = math.asin(math.sqrt(min(1.0, self.reach[0])))
+        inner = grid[(first < grid) & (grid < self.last_angle)]
+        return np.concatenate([[first] if first else [], inner, [self.last_angle]])
 
     @property
     def last_angle(self) -> float:
@@ -270,8 +279,9 @@ class _StepGame(Game):
 
     @cached_property
     def _later(self) -> Array:
-        """The largest shrinkage at some later stops, at all places."""
-        some = np.linspace(self.last, 2 * self.last, 40)
+        """About what is proven of the shrinkage at all later stops, at all places."""
+        # Envelopes fall, so that they are below the largest values a little before.
+        some = np.round(np.linspace(0.7 * self.last, self.last, 40))
         return np.asarray(np.abs(self.shrinkages(self.places, some)).max(axis=1))
 
     def payoff(self, places: Array, stops: Array) -> Array:
@@ -286,14 +296,21 @@ class _StepGame(Game):
         d[:, ~early] = np.minimum(d[:, ~early], 0.0)
         return np.asarray(d**2)
 
-    def excess(self, theta: arb, k: int) -> arb:
-        """Return D² of iterate k at an angle."""
-        y = theta.sin() / self.rho
-        g = self.at(k).shrinkage(theta)
+    def excess(self, place: arb, stop: float) -> arb:
+        y = place.sin() / self.rho
+        g = self.at(int(stop)).shrinkage(place)
         return squared(y * g - (1 - g) / y)
 
+    def to_stops(self, stops: Array) -> Array:
+        return stops
+
+    def to_eigenvalues(self, places: Array) -> Array:
+        # The step of the method is in units of the inverse of the penalty.
+        return np.sin(places) ** 2 / float(self.rho) ** 2
+
+    @cached_property
     def peaks(self) -> tuple[Array, Array]:
-        """Return the angle where D² is largest, and D² there, at every early stop."""
+        """The angle where D² is largest, and D² there, at every early stop."""
         y = np.sin(self.places) / float(self.rho)
         run = self.method.with_params(step=1.0).run(np.sin(self.places) ** 2, np.array(1.0))
         found = []
@@ -308,20 +325,32 @@ class _StepGame(Game):
                 angles[k], heights[k] = angle, height
         return angles, heights
 
-    def late_stops_are_worse(self, spectrum: Strategy, floor: float) -> bool:
-        """Whether a spectrum certainly has at least this excess at all stops from ``last`` on."""
-        iterate = self.at(self.last)
-        angles = map(exact, spectrum.points)
-        floors = (small_shrinkage_floor(t.sin() / self.rho, iterate.later(t)) for t in angles)
-        return bool(spectrum.total(floors) >= exact(floor))
+    def best_stop(self, width: float) -> tuple[float, float]:  # noqa: ARG002 - stops are whole
+        k = int(np.argmin(self.peaks[1]))
+        return float(k), float(self.peaks[1][k])
 
-    def late_witness(self, floor: float) -> Strategy:
-        """Return an angle at which the variance alone exceeds the floor where nothing is left."""
-        return Strategy.single(math.asin(min(1.0, float(self.rho) / (2 * math.sqrt(floor)))))
+    def witness(self, stop: float) -> Strategy:
+        if math.isfinite(stop):
+            return Strategy.single(self.peaks[0][int(stop)])
+        # Nothing is left there, and four times the least excess is variance.
+        sine = float(self.rho) / (2 * math.sqrt(self.peaks[1].min()))
+        return Strategy.single(math.asin(min(1.0, sine)))
+
+    def late_floor(self, place: float) -> arb:
+        theta = exact(place)
+        return minimax.small_shrinkage_floor(
+            theta.sin() / self.rho, self.at(self.last).later(theta)
+        )
+
+    def prove_early_floor(self, spectrum: Strategy | None, level: arb) -> None:
+        for k in range(self.last):
+            used = spectrum or self.witness(k)
+            if not used.total(self.excess(exact(angle), k) for angle in used.points) >= level:
+                raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
 
 
 @dataclass(frozen=True)
-class _GegenbauerGame(CellGame, _StepGame):
+class _GegenbauerGame(_StepGame, CellGame):
     """Gradient descent, Nesterov's method and the ν-method."""
 
     longest: ClassVar[float] = 1 + 1e-12  # rounding may raise εL above 1 where the step is 1/L
@@ -356,7 +385,7 @@ class _GegenbauerGame(CellGame, _StepGame):
         bends = [iterate.bend_cap for iterate in iterates]
         steepest = mixture.total((1 + bend * self.rho**2 * exact(1.25)) ** 2 for bend in bends)
         unit = 1 / math.sqrt(max(1.0, *map(float, bends)))
-        end = min(horizon(tail, unit, cap), self.last_angle)
+        end = min(balls.horizon(tail, unit, cap), self.last_angle)
         return min(downward(self.rho * (cap / steepest).sqrt()), end), end
 
     def largest(
@@ -388,14 +417,21 @@ class _HeavyBallStepGame(_StepGame):
     def at(self, k: int) -> Chebyshev:
         return Chebyshev(k, self.method.eta)
 
-    def largest(self, mixture: Strategy, tolerance: float) -> tuple[float, float]:
+    def largest(
+        self, mixture: Strategy, tolerance: float, places: Array | None = None
+    ) -> tuple[float, float]:
+        if max(mixture.points) > 10_000:
+            raise WorkLimitError("A proof for that many iterations would take too long.")
+        return super().largest(mixture, tolerance, places)
+
+    def prove_cap(self, mixture: Strategy, cap: float) -> None:
         iterates = [self.at(int(k)) for k in mixture.points]
         k = int(max(mixture.points))
 
         def shrinkages(y: arb) -> list[arb]:
             return [iterate.polynomial(y) for iterate in iterates]
 
-        return polynomial_excess(shrinkages, mixture, k, self.rho, self.reach, tolerance)
+        prove_polynomial_cap(shrinkages, mixture, k, self.rho, self.reach, cap)
 
 
 def step_game(method: Any, rho: arb | None = None, reach: Interval = (0.0, 1.0)) -> _StepGame:
@@ -415,41 +451,25 @@ def step_game(method: Any, rho: arb | None = None, reach: Interval = (0.0, 1.0))
     return _GegenbauerGame(method, rho, reach)
 
 
-def step_inflation(method: Any, stop: int | None, tolerance: float) -> Enclosure:
-    """Enclose C at the step ελ* of the method, for a given stop or the best one."""
-    game = step_game(method)
-    if stop is not None:
-        return enclosure(*game.largest(Strategy.single(stop), tolerance / 2), stop, tolerance)
-    for game in _games(method):
-        angles, heights = game.peaks()
-        best = heights.min()
-        if game.late_stops_are_worse(game.late_witness(best), best):
-            break
-    k = int(np.argmin(heights))
-    attained, cap = game.largest(Strategy.single(k), 0.7 * tolerance)
-    floor = max(0.0, attained - 0.2 * tolerance * max(1.0, attained))
-    prove_floor(game, floor, map(Strategy.single, angles.tolist()))
-    if not game.late_stops_are_worse(game.late_witness(floor), floor):
-        raise WorkLimitError("Not proven: every late stop is worse than the best one.")
-    return enclosure(floor, cap, k, tolerance)
-
-
-def prove_floor(game: _StepGame, floor: float, spectra: Iterable[Strategy]) -> None:
-    """Prove that every early stop has at least this excess, on the spectrum of its own."""
-    for k, spectrum in enumerate(spectra):
-        value = spectrum.total(game.excess(exact(angle), k) for angle in spectrum.points)
-        if not value >= exact(floor):
-            raise WorkLimitError(f"Not proven: the stop {k} is no better than the best one.")
+def step_inflation(method: Any, stop: int | None, adaptive: bool, tolerance: float) -> Enclosure:
+    """Enclose C at the step ελ* for a given stop, the best one, or the best of each spectrum."""
+    if adaptive:
+        return minimax.adaptive_inflation(_games(method), tolerance)
+    if stop is None:
+        return minimax.inflation(_games(method), tolerance)
+    return minimax.enclosure(
+        *step_game(method).largest(Strategy.single(stop), tolerance / 2), stop, tolerance
+    )
 
 
 def _games(method: Any) -> Iterator[_StepGame]:
     """Yield the game of a method with ever more stops before those that count as one."""
     # A floor under all late stops is certain only if they are late enough.
+    first = step_game(method)
     for factor in (4, 8, 16, 32, 64):
-        last = factor * math.ceil(stop_with_gain(method)) + 16
-        game = replace(step_game(method), last=last)
+        game = replace(first, last=factor * math.ceil(stop_with_gain(method)) + 16)
         # All of these values are computed, a few times where a linear program is solved.
-        if last * len(game.places) > 5e8:
+        if game.last * len(game.places) > 5e8:
             break
         yield game
     raise WorkLimitError(
@@ -458,34 +478,16 @@ def _games(method: Any) -> Iterator[_StepGame]:
     )
 
 
-def step_ratio(method: Any, tolerance: float) -> Enclosure:
-    """Enclose the ratio at the step ελ* where the stop may depend on the spectrum."""
-    for game in _games(method):
-        below = solve(game.payoff, game.places, game.stops, tolerance / 4)
-        floor = max(0.0, below.lower - 0.1 * tolerance)
-        if game.late_stops_are_worse(below.spectrum, floor):
-            break
-    above = solve(game.payoff, game.places, game.stops[:-1], tolerance / 4)
-    _, cap = game.largest(above.mixture, 0.4 * tolerance)
-    prove_floor(game, floor, repeat(below.spectrum, game.last))
-    eigenvalues = below.spectrum.moved(lambda theta: np.sin(theta) ** 2 / method.epsilon)
-    return adaptive_enclosure(floor, cap, tolerance, above.mixture, eigenvalues)
-
-
-def iterate_guarantee(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> Enclosure:
-    """Enclose the largest inflation of one iterate for eigenvalues in a range."""
-    step = exact(method.epsilon)
-    rho = (step * exact(penalty)).sqrt()
-    reach = (downward(step * eigenvalues[0]), upward(step * eigenvalues[1]))
+def proven_at(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> float:
+    """Return a proven cap on the inflation of one iterate, for eigenvalues in a range."""
+    rho, reach = in_steps(method, penalty, eigenvalues)
     game = None
     if type(method) in PROVEN_ITERATIONS:
         # Parameters for which there is no closed form are refused.
         with suppress(ValueError):
             game = step_game(method, rho, reach)
     if game is not None and reach[1] <= game.longest:
-        attained, cap = game.largest(Strategy.single(stop), 1e-5)
+        cap = game.largest(Strategy.single(stop), 1e-5)[1]
     else:
-        steps = [method.update(k) for k in range(1, min(stop, LONGEST_LOOP + 1) + 1)]
-        attained, cap = loop_excess(steps, rho, reach, 1e-5)
-    # A plan promises no width: only the upper end is used.
-    return Enclosure(downward(1 + exact(attained)), upward(1 + exact(cap)), stop)
+        cap = loop_cap(method, stop, penalty, eigenvalues)
+    return upward(1 + exact(cap))

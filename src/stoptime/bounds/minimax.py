@@ -17,10 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from stoptime.bounds.balls import (  # isort: skip
-    Box, Enclosure, Interval, Values, WorkLimitError, arb, ball,
-    centre_and_radius, downward, exact, prove_cap, squared, upward, verify,
-)  # fmt: skip
+from stoptime.bounds import balls
+from stoptime.bounds.balls import (
+    Enclosure,
+    Interval,
+    WorkLimitError,
+    arb,
+    ball,
+    downward,
+    exact,
+    squared,
+    upward,
+)
 from stoptime.bounds.filters import Cell
 from stoptime.support.arrays import Array
 from stoptime.theory.search import dips, lowest, lowest_between
@@ -107,6 +115,15 @@ def slightly_above(value: float, tolerance: float) -> float:
     return value + tolerance * max(1.0, value)
 
 
+class Solution(NamedTuple):
+    """A mixture of stops with at most ``upper`` at every place; a spectrum, ``lower`` likewise."""
+
+    mixture: Strategy
+    spectrum: Strategy
+    lower: float
+    upper: float
+
+
 class Game(ABC):
     """A spectrum against a stop: fine grids of places and stops, and D² in floating point.
 
@@ -121,8 +138,36 @@ class Game(ABC):
         """Return D² in floating point; at infinity a cap on it, or a floor under it."""
 
     @abstractmethod
-    def largest(self, mixture: Strategy, tolerance: float) -> tuple[float, float]:
-        """Enclose the largest sum of a mixture over all places."""
+    def excess(self, place: arb, stop: float) -> arb:
+        """Return D² at one place and one stop."""
+
+    @abstractmethod
+    def best_stop(self, width: float) -> tuple[float, float]:
+        """Return the stop whose largest D² is least, to a relative width, and this D²."""
+
+    @abstractmethod
+    def witness(self, stop: float) -> Strategy:
+        """Return a place at which D² is large at one stop, in floating point."""
+
+    @abstractmethod
+    def prove_cap(self, mixture: Strategy, cap: float) -> None:
+        """Prove that the sum of a mixture is at most the cap at every place."""
+
+    @abstractmethod
+    def prove_early_floor(self, spectrum: Strategy | None, level: arb) -> None:
+        """Prove a floor under D² at every stop of the grid: on a spectrum, or at some place."""
+
+    @abstractmethod
+    def late_floor(self, place: float) -> arb:
+        """Return a floor under D² at one place, for all stops beyond the grid."""
+
+    @abstractmethod
+    def to_stops(self, stops: Array) -> Array:
+        """Return stops of the game in the units of the method, for the best penalty one."""
+
+    @abstractmethod
+    def to_eigenvalues(self, places: Array) -> Array:
+        """Return eigenvalues in units of the best penalty."""
 
     def places_for(self, stop: float) -> Array:  # noqa: ARG002 - for games that use it
         """Return a grid of places that resolves D² at stops up to this one."""
@@ -133,14 +178,31 @@ class Game(ABC):
         grid = self.places_for(max(mixture.points)) if places is None else places
         return highest([(self, mixture)], grid)
 
-    def lowest(self, spectrum: Strategy) -> float:
-        """Return the least sum of a spectrum over all stops, also between those of the grid."""
-        points = np.array(spectrum.points)
+    def largest(
+        self, mixture: Strategy, tolerance: float, places: Array | None = None
+    ) -> tuple[float, float]:
+        """Enclose the largest sum of a mixture over all places."""
+        place = exact(self.highest(mixture, places)[0])
+        attained = downward(mixture.total(self.excess(place, stop) for stop in mixture.points))
+        cap = slightly_above(attained, tolerance)
+        self.prove_cap(mixture, cap)
+        return attained, cap
 
-        def height(stops: Array) -> Array:
-            return spectrum.mean(self.payoff(points, stops.ravel()).T).reshape(stops.shape)
+    def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
+        """Solve the game of the first reading on grids, with a cap that holds between places."""
+        found = solve(self.payoff, places, stops, tolerance)
+        return found._replace(upper=self.highest(found.mixture, places)[1])
 
-        return lowest(height, self.stops, margin=0.05)[1]
+    def late_stops_are_worse(self, spectrum: Strategy | None, floor: float) -> bool:
+        """Whether all stops beyond the grid certainly have at least this excess."""
+        late = spectrum or self.witness(math.inf)
+        return bool(late.total(map(self.late_floor, late.points)) >= exact(floor))
+
+    def prove_floor(self, spectrum: Strategy | None, floor: float) -> None:
+        """Prove that every stop has at least this excess: on a spectrum, or at some place."""
+        if not self.late_stops_are_worse(spectrum, floor):
+            raise WorkLimitError("Not proven: no late stop is better than the best one.")
+        self.prove_early_floor(spectrum, exact(floor))
 
 
 def highest(mixtures: Sequence[tuple[Game, Strategy]], grid: Array) -> tuple[float, float]:
@@ -166,32 +228,42 @@ class CellGame(Game):
     def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
         """Return the places at which the cap is not proven by a tail or near zero."""
 
-    def largest(
-        self, mixture: Strategy, tolerance: float, places: Array | None = None
-    ) -> tuple[float, float]:
-        """Enclose the largest sum of a mixture over all places."""
-        peak, _ = self.highest(mixture, places)
-        attained = downward(mean_over_games([(self, mixture)])(exact(peak), exact(0)))
-        cap = slightly_above(attained, tolerance)
+    def excess(self, place: arb, stop: float) -> arb:
+        """Return D² at one place and one stop."""
+        return squared(self.over_places(exact(stop), place, exact(0)).centre)
+
+    def prove_cap(self, mixture: Strategy, cap: float) -> None:
+        """Prove that the sum of a mixture is at most the cap at every place."""
         prove_claim([(self, mixture)], cap)
-        return attained, cap
+
+
+def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
+    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
+    parts = [
+        (game, exact(stop), share / len(claim))
+        for game, mixture in claim
+        for stop, share in zip(mixture.points, mixture.shares, strict=True)
+    ]
+    shares = [share for _, _, share in parts]
+
+    def values(place: arb, radius: arb) -> arb:
+        squares = (game.over_places(stop, place, radius) for game, stop, _ in parts)
+        return mean_of_squares(shares, squares, radius)
+
+    game, mixture = claim[0]
+    level = exact(cap)
+    balls.prove_cap(values, game.unproven_places(mixture, level), level)
 
 
 class FlowGame(CellGame):
     """A game with D on cells of stops too, which prove floors."""
 
+    searched_stops: Array
+    """A grid of stops on which the largest D² shows all its dips."""
+
     @abstractmethod
     def over_stops(self, place: arb, stop: arb, radius: arb) -> Square:
         """Return D at one place on a cell of stops."""
-
-    @abstractmethod
-    def late_floor(self, place: float) -> arb:
-        """Return a floor under D² at one place, for all stops beyond the grid."""
-
-    @property
-    def searched_stops(self) -> Array:
-        """A grid of stops on which the largest D² shows all its dips."""
-        return self.stops[np.isfinite(self.stops)]
 
     def place(self, point: float) -> arb:
         """Return the place of a witness as a ball, which certainly is one of the places."""
@@ -225,62 +297,62 @@ class FlowGame(CellGame):
 
     def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
         """Solve the game of the first reading on grids, with values that hold between them."""
-        found = solve(self.payoff, places, stops, tolerance)
-        upper = self.highest(found.mixture)[1]
-        return found._replace(lower=self.lowest(found.spectrum), upper=upper)
+        found = super().solved(places, stops, tolerance)
+        points = np.array(found.spectrum.points)
+
+        def height(stops: Array) -> Array:
+            values = found.spectrum.mean(self.payoff(points, stops.ravel()).T)
+            return values.reshape(stops.shape)
+
+        return found._replace(lower=lowest(height, self.stops, margin=0.05)[1])
 
     def witness(self, stop: float) -> Strategy:
         """Return a place at which D² is large at one stop, in floating point."""
-        places = self.places_for(stop)
-        return Strategy.single(self.highest(Strategy.single(stop), places[np.isfinite(places)])[0])
+        return Strategy.single(self.highest(Strategy.single(stop))[0])
 
-    def prove_floor(self, spectrum: Strategy | None, floor: float) -> None:
-        """Prove that every stop has at least this excess: on a spectrum, or at some place."""
-        level = exact(floor)
-        last = float(self.stops[np.isfinite(self.stops)][-1])
-        late = spectrum or self.witness(math.inf)
-        if not late.total(map(self.late_floor, late.points)) >= level:
-            raise WorkLimitError("Not proven: no late stop is better than the best one.")
+    def prove_early_floor(self, spectrum: Strategy | None, level: arb) -> None:
+        """Prove a floor under D² at every stop of the grid: on a spectrum, or at some place."""
 
-        def holds(box: Box) -> bool:
-            stop, radius = centre_and_radius(box[0])
+        def holds(box: balls.Box) -> bool:
+            stop, radius = balls.centre_and_radius(box[0])
             used = spectrum or self.witness(sum(box[0]) / 2)
             squares = [self.over_stops(self.place(point), stop, radius) for point in used.points]
             return bool(mean_of_squares(used.shares, squares, radius) >= level)
 
-        verify(holds, ((0.0, last),))
+        last = float(self.stops[np.isfinite(self.stops)][-1])
+        balls.verify(holds, ((0.0, last),))
 
 
-def mean_over_games(mixtures: Sequence[tuple[CellGame, Strategy]]) -> Values:
-    """Return the mean of D² over mixtures of stops in several games, on a cell of places."""
-    parts = [
-        (game, exact(stop), share / len(mixtures))
-        for game, mixture in mixtures
-        for stop, share in zip(mixture.points, mixture.shares, strict=True)
-    ]
-    shares = [share for _, _, share in parts]
-
-    def values(place: arb, radius: arb) -> arb:
-        squares = (game.over_places(stop, place, radius) for game, stop, _ in parts)
-        return mean_of_squares(shares, squares, radius)
-
-    return values
+def inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
+    """Enclose the largest ratio at the best stop, in the first game with stops that are late."""
+    for game in games:
+        stop, height = game.best_stop(1e-12)
+        if game.late_stops_are_worse(None, height):
+            break
+    best = Strategy.single(stop)
+    attained, cap = game.largest(best, tolerance / 4)
+    floor = max(0.0, attained - tolerance / 4 * max(1.0, attained))
+    game.prove_floor(None, floor)
+    return enclosure(floor, cap, best.moved(game.to_stops).heaviest, tolerance)
 
 
-def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
-    """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
-    game, mixture = claim[0]
-    level = exact(cap)
-    prove_cap(mean_over_games(claim), game.unproven_places(mixture, level), level)
-
-
-class Solution(NamedTuple):
-    """A mixture of stops with at most ``upper`` at every place; a spectrum, ``lower`` likewise."""
-
-    mixture: Strategy
-    spectrum: Strategy
-    lower: float
-    upper: float
+def adaptive_inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
+    """Enclose the ratio where the stop may depend on the spectrum, in the first game that can."""
+    for game in games:
+        # A mixture of earlier stops is nearly as good, and shorter to prove.
+        early = game.stops[game.stops <= game.stops[-2] / 2]
+        above = game.solved(game.places, early, tolerance / 4)
+        room = tolerance / 10 * max(1.0, above.upper)
+        cap = above.upper + room
+        finite = game.places[np.isfinite(game.places)]
+        below = game.solved(finite, game.stops, tolerance / 4)
+        floor = max(below.lower - room, 0.0)
+        if cap - floor <= 10 * room and game.late_stops_are_worse(below.spectrum, floor):
+            break
+    game.prove_cap(above.mixture, cap)
+    game.prove_floor(below.spectrum, floor)
+    found = enclosure(floor, cap, math.nan, tolerance)
+    return with_witnesses(found, game, above.mixture, below.spectrum)
 
 
 def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solution:
@@ -354,15 +426,15 @@ def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclos
     return Enclosure(lower, upper, float(stop))
 
 
-def adaptive_enclosure(
-    floor: float, cap: float, tolerance: float, mixture: Strategy, spectrum: Strategy
+def with_witnesses(
+    found: Enclosure, game: Game, mixture: Strategy, spectrum: Strategy
 ) -> Enclosure:
-    """Return the enclosure of the first reading, with its mixture and its eigenvalues."""
-    found = enclosure(floor, cap, mixture.heaviest, tolerance)
+    """Return the enclosure of the first reading with what proves both of its ends."""
+    stops = mixture.moved(game.to_stops)
     # The weight of an eigenvalue x in the game is its share of the ridge risk. The risk of ridge in
     # one direction is proportional to 1/(1 + x), so the share of directions is larger by 1 + x.
-    x, weights = np.array(spectrum)
+    x, weights = np.array(spectrum.moved(game.to_eigenvalues))
     directions = weights * (1 + x)
     shares = (directions / directions.sum()).tolist()
-    pairs = tuple(zip(*mixture, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
-    return Enclosure(found.lower, found.upper, found.stop, *pairs)
+    pairs = tuple(zip(*stops, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
+    return Enclosure(found.lower, found.upper, stops.heaviest, *pairs)

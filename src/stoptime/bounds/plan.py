@@ -1,4 +1,4 @@
-"""Planned runs: the stop with the best guarantee against ridge, and what random batches cost."""
+"""Planned runs: the stop whose largest ratio to ridge is least, and what random batches cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BatchCost:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One iteration, stopped where its guarantee against ridge is best."""
+    """One iteration, stopped where its largest ratio to ridge is least."""
 
     method: Iteration
     iterations: int
@@ -48,8 +48,8 @@ class PlannedRun:
     batches: BatchCost | None = None  #: What random batches cost, if a batch size was given.
     proven: bool = False  #: Whether the inflation is proven, and not the result of a search.
 
-    def guarantees(self, penalty: float, iterations: Array) -> Array:
-        """Return the guarantees of other stops, for the same range of eigenvalues."""
+    def largest_ratios(self, penalty: float, iterations: Array) -> Array:
+        """Estimate the inflation of other stops on a grid of the same range of eigenvalues."""
         x = eigenvalue_grid(*self.eigenvalues)[:, None] / penalty
         method, stops = affordable(self.method.in_units_of(penalty), iterations)
         return np.asarray(risk_ratio(method, x, stops).max(axis=0))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stoptime.bounds import heavy_ball_theorem, risk_inflation, table
 from stoptime.bounds.heavy_ball import estimated_heavy_ball
@@ -35,7 +36,6 @@ N_SAMPLES = 500
 N_FEATURES = 100
 SEED = 2022
 INVERSE_PENALTIES = np.geomspace(1e-1, 1e7, 1600)
-CURVE_CONDITION_NUMBERS = np.geomspace(1, 1e4, 17)
 # as in the legends of the paper
 ORDER = ("accelerated-flow", "heavy-ball-flow", "gradient-flow", "ridge")
 
@@ -127,8 +127,11 @@ def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -
     return Experiment(f"stability_{kind}", figure, columns, rows, caption)
 
 
-def heavy_ball_bound(certify: bool) -> Experiment:
+def heavy_ball_bound(certify: bool, condition_numbers: ArrayLike | None = None) -> Experiment:
     """Draw the paper's h(κ) and both constants of heavy-ball flow, estimated or certified."""
+    every = np.geomspace(1, 1e4, 17)
+    if condition_numbers is not None:
+        every = np.asarray(condition_numbers, dtype=np.float64)
 
     def constant(kappa: float, adaptive: bool) -> float:
         options: Any = {"adaptive": adaptive, "tolerance": 1e-2 if adaptive else 3e-3}
@@ -136,7 +139,6 @@ def heavy_ball_bound(certify: bool) -> Experiment:
             return risk_inflation(HeavyBallFlow(), condition_number=kappa, **options).upper
         return estimated_heavy_ball(kappa, **options)
 
-    every = CURVE_CONDITION_NUMBERS
     # larger condition numbers take minutes for each point
     few = every[every <= 1000]
     one = [constant(kappa, adaptive=False) for kappa in every.tolist()]
@@ -169,13 +171,16 @@ def reproduce(
     *,
     certify: bool = False,
     dark: bool = False,
+    condition_numbers: ArrayLike | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Run every experiment, write figures, their numbers and ``summary.md``, and return the files.
 
     Files of an earlier run are replaced, each only by a complete one. With ``certify`` the
     constants are proven, which needs the extra ``certify``; with ``dark`` every figure is also
-    drawn for dark pages. ``progress`` is called with the name of each part before it begins.
+    drawn for dark pages. The constants of heavy-ball flow are drawn at the ``condition_numbers``,
+    by default seventeen up to 10 000.
+    ``progress`` is called with the name of each part before it begins.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +188,7 @@ def reproduce(
     proven = table(progress=tell) if certify else None
     files: list[Path] = []
     captions: list[tuple[str, str]] = []
-    for name, run in experiments(certify):
+    for name, run in experiments(certify, condition_numbers):
         tell(name)
         experiment = run()
         files += experiment.write(folder, dark=dark)
@@ -194,14 +199,16 @@ def reproduce(
     return [*files, folder / "summary.md"]
 
 
-def experiments(certify: bool) -> list[tuple[str, Callable[[], Experiment]]]:
+def experiments(
+    certify: bool, condition_numbers: ArrayLike | None = None
+) -> list[tuple[str, Callable[[], Experiment]]]:
     """Return the experiments by name; nothing is computed before one is called."""
     main = "Bias, variance, risk: s_i = 1/i^ν, n = 500, p = 100, signal-to-noise 1 (main figure)."
     designs = "The same for Gaussian, Student-t and orthogonal designs (appendix)."
     return [
         ("stability_polynomial", lambda: stability("polynomial", polynomial_spectra(), 1e7, main)),
         ("stability_designs", lambda: stability("designs", random_spectra(), 1e4, designs)),
-        ("heavy_ball_constant", partial(heavy_ball_bound, certify)),
+        ("heavy_ball_constant", partial(heavy_ball_bound, certify, condition_numbers)),
     ]
 
 

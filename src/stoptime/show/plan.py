@@ -61,7 +61,7 @@ class Plan:
         return describe(run.method.in_units_of(1 / self.loss_scale))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the guarantee of each run at any iteration, with a dot where the plan stops."""
+        """Estimate the largest ratio of each run at any iteration; a dot is where it stops."""
         from stoptime.show import plots  # noqa: PLC0415 - matplotlib is an extra
 
         ax = plots.new_figure()[1] if ax is None else ax
@@ -70,13 +70,13 @@ class Plan:
             k = np.unique(np.round(np.geomspace(max(1, last / 64), last, 100)))
             (line,) = ax.plot(
                 k,
-                run.guarantees(self.penalty, k),
+                run.largest_ratios(self.penalty, k),
                 "--" if run is self.safer else "-",
                 color=plots.COLORS.get(run.method.name),
                 label=self._name(run),
             )
             ax.plot(run.iterations, run.inflation, "o", color=line.get_color())
-        ax.set(xscale="log", xlabel="iterations", ylabel="risk over the best ridge risk, at most")
+        ax.set(xscale="log", xlabel="iterations", ylabel="largest risk over ridge risk")
         ax.set_ylim(1, 2 * max(run.inflation for run in self._runs))
         ax.legend()
         return ax
@@ -181,7 +181,7 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     batch_size: int | None = None,
     loss: Literal["squared", "mse", "cross-entropy"] = "squared",
 ) -> Plan | CrossEntropyPlan:
-    r"""Plan a run: when to stop, the equivalent ridge penalty, the guarantee, and the time saved.
+    r"""Plan a run: when to stop, the equivalent ridge penalty, its risk at most, and time saved.
 
     .. math:: k = \arg\min_k \max_{0 \le s \le L} \frac{R_k(s)}{R_\mathrm{ridge}(s)}
 
