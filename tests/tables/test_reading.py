@@ -73,6 +73,12 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
             [["New York", "1,5"], ["Rome", "02"]],
             None,
         ),
+        (
+            "      a      b\nNew Rome € 1.50 \n    Rome € 21.5\n",
+            [["New Rome", "€ 1.50"], ["Rome", "€ 21.5"]],
+            None,
+        ),
+        ("    a b\n0   1 x y\n10 22 z\n", [["1", "x y"], ["22", "z"]], "no name"),
         ('[{"a": 1, "b": "02"}, {"b": "x y"}]', [[1, "02"], [None, "x y"]], None),
         ('{"a": [1, 3],\n "b": [2, 4]}', [[1, 2], [3, 4]], None),
         ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', [[1, 2], [3, 4]], None),

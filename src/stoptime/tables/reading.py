@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-MANY_BLANKS = r"\s{2,}"  # between columns that are aligned, whose texts may have single blanks
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
@@ -184,9 +184,9 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         text = text[for_excel.end() :].lstrip("\r\n")
     sample = "\n".join(text[: 2**16].splitlines()[:50])
     delimiter = for_excel[1] if for_excel else _delimiter(sample)
-    if delimiter == MANY_BLANKS:
-        text = "\n".join(re.sub(MANY_BLANKS, "\t", line.strip()) for line in text.splitlines())
-        delimiter = "\t"
+    if delimiter == "," and "," not in sample.partition("\n")[0]:
+        text = _with_tabs(text, sample)
+        delimiter = "\t" if "\t" in text else ","
     encoded = text.encode()
     file = io.BytesIO(encoded)
     pd = pandas()
@@ -256,12 +256,30 @@ def _delimiter(sample: str) -> str:
         if found in sample.partition("\n")[0]:
             return found
     # blanks separate fields only where every line has as many of them
-    for blanks in (r"\s+", MANY_BLANKS):
-        lines = sample.splitlines()
-        counts = {len(re.split(blanks, line.strip())) for line in lines if line.strip()}
-        if len(counts) == 1 and counts != {1}:
-            return blanks
-    return ","
+    counts = {len(line.split()) for line in sample.splitlines() if line.strip()}
+    return r"\s+" if len(counts) == 1 and counts != {1} else ","
+
+
+def _with_tabs(text: str, sample: str) -> str:
+    """Return lines of columns that are aligned by blanks with tabs between them; others as is.
+
+    Texts may have blanks too, so that a column ends only where all lines have one.
+    """
+    for whole in (sample, text):
+        lines = list(map(str.rstrip, whole.splitlines()))
+        filled = [any(map(str.strip, place)) for place in zip_longest(*lines, fillvalue="")]
+        ends = [i for i in range(1, len(filled)) if filled[i - 1] and not filled[i]]
+        if not ends:
+            return text
+        named = [bool(lines[0][start:end].strip()) for start, end in pairwise([0, *ends, None])]
+        # a first column without a name may number the rows; elsewhere, as for the sign of a
+        # currency, what has no name belongs to the column on its right
+        named[0] = named[0] or all(line[: ends[0]].strip() for line in lines[1:])
+        ends = [end for end, has_name in zip(ends, named[:-1], strict=True) if has_name]
+        if not named[-1]:
+            ends = ends[:-1]
+    spans = list(pairwise([0, *ends, None]))
+    return "\n".join("\t".join(line[a:b].strip() for a, b in spans) for line in lines if line)
 
 
 def _reason(error: Exception) -> str:
