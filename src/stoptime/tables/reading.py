@@ -185,8 +185,7 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     sample = "\n".join(text[: 2**16].splitlines()[:50])
     delimiter = for_excel[1] if for_excel else _delimiter(sample)
     if delimiter == "," and "," not in sample.partition("\n")[0]:
-        text = _with_tabs(text, sample)
-        delimiter = "\t" if "\t" in text else ","
+        text, delimiter = _with_tabs(text, sample), "\t"
     encoded = text.encode()
     file = io.BytesIO(encoded)
     pd = pandas()
