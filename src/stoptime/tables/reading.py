@@ -20,8 +20,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
@@ -30,11 +28,6 @@ from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import has_decimals, pandas
 
 BUILT_IN = "diabetes"
-# as pandas has it
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
@@ -186,8 +179,7 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     delimiter = for_excel[1] if for_excel else _delimiter(sample)
     if delimiter == "," and "," not in sample.partition("\n")[0]:
         text, delimiter = _with_tabs(text, sample), "\t"
-    encoded = text.encode()
-    file = io.BytesIO(encoded)
+    file = io.StringIO(text)
     pd = pandas()
 
     def read(**options: Any) -> Any:
@@ -204,38 +196,11 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     head = read(index_col=False, nrows=1000, dtype=str)
     plain = [one for one in head.columns if has_decimals(head[one])]
     kinds: dict[str, type] = {one: float if one in plain else str for one in head.columns}
-    frame = _by_arrow(encoded, delimiter, kinds)
-    if frame is not None:
-        return _named(frame, names, messages)
     try:
         frame = read(index_col=False, dtype=kinds)
     except ValueError:  # a word among the numbers
         frame = read(index_col=False, dtype=str)
     return _named(frame, names, messages)
-
-
-def _by_arrow(content: bytes, delimiter: str, kinds: dict[str, type]) -> Any:
-    """Return what pandas reads, in a fraction of the time; None for text that is irregular."""
-    # pandas leaves out blanks before a field, and lines of blanks
-    irregular = len(kinds) == 1 or len(delimiter) > 1 or f"{delimiter} ".encode() in content
-    if irregular or find_spec("pyarrow") is None:
-        return None
-    arrow = import_module("pyarrow")
-    reader = import_module("pyarrow.csv")
-    types = {one: arrow.string() if kind is str else arrow.float64() for one, kind in kinds.items()}
-    try:
-        table = reader.read_csv(
-            io.BytesIO(content),
-            # the first row has the names
-            reader.ReadOptions(column_names=[*kinds], skip_rows_after_names=1),
-            reader.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content),
-            reader.ConvertOptions(
-                column_types=types, null_values=MISSING, strings_can_be_null=True
-            ),
-        )
-    except arrow.ArrowInvalid:  # pandas fills up short rows, and says what is wrong with others
-        return None
-    return table.to_pandas()
 
 
 def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list[str]]:
