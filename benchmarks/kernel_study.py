@@ -274,7 +274,10 @@ def results(found: dict[str, Any], *, classes: bool) -> str:
     }
     seen = {model for one in entries.values() for model, known in one["models"].items() if known}
     models = [name for name in names_of(classes=classes) if name != BOOSTING and name in seen]
-    counts = [len(one["models"][OURS]) for one in entries.values()]
+    # folds that both models of a ratio have seen
+    counts = [
+        len(one["models"][OURS].keys() & one["models"][BOOSTING].keys()) for one in entries.values()
+    ]
     least, most = min(counts), max(counts)
     cuts = f"{most}"
     if least < most:

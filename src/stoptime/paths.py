@@ -16,7 +16,6 @@ from scipy.sparse.linalg import LinearOperator
 from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.base import Filter, Method
 from stoptime.methods.registry import get_method
-from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import WARNED, Krylov, Rounding
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Want, require_every_eigenvalue
@@ -149,11 +148,11 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool = Fal
     z = spectrum.response
     freedom: Floats | Callable[[], Floats]
     if isinstance(method, Adaptive):
-        found = features.coefficients(spectrum, method, stops).astype(z.dtype, copy=False)
+        found = method.coefficients_at(spectrum, stops).astype(z.dtype, copy=False)
         found = found.reshape(len(stops), spectrum.n_features, *z.shape[1:])
         coef = like(spectrum.feature_mean, found)
         rounded = spectrum.rounded(coef)
-        freedom = partial(features.freedom, spectrum, method, stops)
+        freedom = partial(method.freedom_at, spectrum, stops)
     else:
         components, freedom = _followed(spectrum, method, stops)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -269,11 +269,7 @@ MISTAKES = [
     (lambda: st.StoppedClassifierCV(cv=KFold).fit(X, y > 140), TypeError, r"write cv=KFold\(\)"),
     (lambda: st.StoppedRegressor("auto", stop=3.0).fit(X, y), ValueError, "(?i)method"),
     (lambda: st.StoppedClassifier("auto", stop=3.0).fit(X, y > 140), ValueError, "(?i)method"),
-    (
-        lambda: of_method(fricton=3),
-        ValueError,
-        r'no parameter "fricton": did you mean "friction"\?',
-    ),
+    (lambda: of_method(fricton=3), ValueError, WITH_A_TYPO),
     (lambda: of_method("ridge", friction=3), ValueError, "Its parameters: none"),
     (lambda: of_method(friction=-1), ValueError, "friction must be"),
     (lambda: of_method("auto", friction=3), ValueError, "method__friction needs one method"),

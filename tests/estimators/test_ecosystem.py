@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from scipy.optimize import minimize_scalar
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.pipeline import make_pipeline
 
 import stoptime as st
+from stoptime.estimators.probabilities import calibrated
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((90, 4))
@@ -62,6 +62,10 @@ def test_results_follow_x(pair, dtype):
         assert (one.dtype, one.device) == (tensor.dtype, tensor.device)
     host = sklearn.clone(model).fit(X.astype(dtype), response)
     np.testing.assert_allclose(model.coef_, host.coef_, rtol=0, atol=1e-4)
+    if hasattr(model, "classes_"):
+        chances = model.predict_proba(tensor)
+        np.testing.assert_allclose(chances, host.predict_proba(X.astype(dtype)), atol=1e-4)
+        assert model.score(tensor, response) == host.score(X.astype(dtype), response)
 
 
 def test_the_response_follows_rows():
@@ -184,17 +188,10 @@ def test_temperature_scaling_has_the_name_that_scikit_learn_gives_it():
     decisions = model.left_out_decisions_
     odds = np.log(model.predict_proba(X)[:, 1] / model.predict_proba(X)[:, 0])
     np.testing.assert_allclose(odds, model.slope_ * model.decision_function(X), rtol=1e-9)
-
-    own = model.classes_[1] == LABELS
-    # Platt's targets, which leave a probability of 1/(n + 2) to the other class
-    counts = np.where(own, own.sum(), (~own).sum())
-    chance = np.where(own, (counts + 1) / (counts + 2), 1 / (counts + 2))
-
-    def log_loss(slope):
-        return np.mean(np.logaddexp(0, slope * decisions) - chance * slope * decisions)
-
-    slope = minimize_scalar(log_loss, bounds=(1e-3, 1e3), method="bounded", options={"xatol": 1e-9})
-    np.testing.assert_allclose(model.slope_, slope.x, rtol=1e-6)
+    # as for more classes: one slope for a column of each class, and no offset
+    columns = np.column_stack([0 * decisions, decisions])
+    slope, _ = calibrated(columns, (model.classes_[1] == LABELS).astype(int))
+    assert model.slope_ == slope
     several = [
         st.StoppedClassifierCV("ridge", calibration=one).fit(X, THREE).predict_proba(X)
         for one in ("temperature", "sigmoid")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,11 @@ def data(rng):
     return X, X @ np.ones(3) + rng.standard_normal(12)
 
 
+FREE = st.StoppedRegressor("ridge", 1.0, fit_intercept=False)
+of_kernel = partial(st.StoppedKernelRegressor, "ridge", 1.0)
+by_rule = partial(st.StoppedRegressorCV, "gradient-flow", [0.0], None)
+
+
 @pytest.mark.parametrize("method", ["heavy-ball", "nesterov-flow", "ridge"])
 def test_a_kernel_in_which_nothing_varies_predicts_the_mean(method):
     method = st.HeavyBall(0.5, 0.5) if method == "heavy-ball" else method
@@ -29,24 +35,20 @@ def test_a_kernel_in_which_nothing_varies_predicts_the_mean(method):
 @pytest.mark.parametrize(
     ("model", "change", "message"),
     [
-        (st.StoppedKernelRegressor("ridge", 1.0, kernel="linear"), lambda X, y: (1e80 * X, y),
-         "kernel matrix is too large"),
-        (st.StoppedKernelRegressor("ridge", 1.0, kernel="precomputed"),
-         lambda X, y: (X @ X.T, 1e200 * y), "y is too large"),
-        (st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf),
-         lambda X, y: (1e99 * X, y), "step must be so small"),
-        (st.StoppedRegressor("ridge", 1.0, fit_intercept=False),
-         lambda X, y: (st.Chunks.of(X + 1e156, y),), "X is too large"),
-        (st.StoppedRegressor("ridge", 1.0, fit_intercept=False),
-         lambda X, y: (st.Chunks.of(X, 1e150 * y + 1e156),), "y is too large"),
-        (st.StoppedRegressorCV("gradient-flow", [0.0], rule="sure"),
-         lambda X, y: (aslinearoperator(X), y), "give the stop"),
-        (st.StoppedRegressorCV("gradient-flow", [0.0], rule="plug-in"),
-         lambda X, y: (aslinearoperator(X), y), "give the stop"),
-        (st.StoppedRegressorCV(rule="path-gcv"), lambda X, y: (X, y, np.eye(12)[0]),
-         "sample_weight"),
+        (of_kernel(kernel="linear"), lambda X, y: (1e80 * X, y), "kernel matrix is too large"),
+        (of_kernel(kernel="precomputed"), lambda X, y: (X @ X.T, 1e200 * y), "y is too large"),
+        (
+            st.StoppedRegressor(st.HighResolutionFlow(1e-3, 1e-2), np.inf),
+            lambda X, y: (1e99 * X, y),
+            "step must be so small",
+        ),
+        (FREE, lambda X, y: (st.Chunks.of(X + 1e156, y),), "X is too large"),
+        (FREE, lambda X, y: (st.Chunks.of(X, 1e150 * y + 1e156),), "y is too large"),
+        (by_rule("sure"), lambda X, y: (aslinearoperator(X), y), "give the stop"),
+        (by_rule("plug-in"), lambda X, y: (aslinearoperator(X), y), "give the stop"),
+        (by_rule("path-gcv"), lambda X, y: (X, y, np.eye(12)[0]), "sample_weight"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_fitted_is_refused_without_a_warning(data, model, change, message):
     with pytest.raises(ValueError, match=message):
         model.fit(*change(*data))

@@ -61,17 +61,6 @@ def test_blocks_of_new_rows_change_nothing(rng):
     np.testing.assert_allclose(whole[2040:], model.predict_interval(X[2040:2100]), rtol=1e-12)
 
 
-def test_every_target_has_intervals_at_its_own_stop(rng):
-    X = rng.standard_normal((60, 4))
-    y = X @ rng.standard_normal((4, 2)) + np.array([1, 9]) * rng.standard_normal((60, 2))
-    model = st.StoppedRegressorCV("ridge", stops=[0.1, 1.0, 30.0], per_target=True).fit(X, y)
-    assert model.stop_[0] != model.stop_[1]
-    for target in range(2):
-        one = st.StoppedRegressorCV("ridge", stops=[model.stop_[target]]).fit(X, y[:, target])
-        found = model.predict_interval(X)[:, target]
-        np.testing.assert_allclose(found, one.predict_interval(X), rtol=1e-9)
-
-
 @pytest.mark.parametrize(("method", "stop"), [("nesterov", 7), ("ridge", np.inf)])
 def test_a_given_stop_has_the_intervals_of_the_same_stop_chosen(rng, method, stop):
     X = rng.standard_normal((40, 3))
@@ -163,18 +152,6 @@ def test_nested_intervals_choose_anew_without_each_row(make, weighted, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-def test_nested_intervals_of_several_targets_at_their_own_stops(rng):
-    X, y, _, new = problem(rng)
-    both = np.stack([y, 3 * rng.standard_normal(len(y))], axis=1)
-    stops = [0.1, 1.0, 10.0]
-    model = st.StoppedRegressorCV("ridge", stops=stops, per_target=True).fit(X, both)
-    found = model.predict_interval(new, kind="nested")
-    for target in range(2):
-        one = st.StoppedRegressorCV("ridge", stops=stops).fit(X, both[:, target])
-        expected = one.predict_interval(new, kind="nested")
-        np.testing.assert_allclose(found[:, target], expected, rtol=1e-9)
-
-
 def dask_rows(X, y, weights):
     rows = da.from_array(X, chunks=(7, -1))
     return rows, da.from_array(y, chunks=7), da.from_array(weights, chunks=7)
@@ -207,11 +184,19 @@ def test_cv_plus_is_that_of_refits_for_data_of_any_kind(container, weighted, rng
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-def test_cv_plus_of_several_targets(rng):
-    X, y, _, new = problem(rng, 24, 3)
-    model = st.StoppedRegressorCV("ridge", stops=[1.0], cv=3).fit(X, np.stack([y, -y], axis=1))
-    ends = model.predict_interval(new, kind="cv+")
-    np.testing.assert_allclose(ends[:, 0], -ends[:, 1, ::-1], rtol=1e-12)
+@pytest.mark.parametrize("kind", ["jackknife+", "jackknife", "nested", "cv+"])
+def test_every_target_has_intervals_at_its_own_stop(kind, rng):
+    X = rng.standard_normal((40, 4))
+    y = X @ rng.standard_normal((4, 2)) + np.array([1, 9]) * rng.standard_normal((40, 2))
+    options = {"stops": [0.1, 1.0, 30.0], "cv": 4 if kind == "cv+" else None}
+    model = st.StoppedRegressorCV("ridge", **options, per_target=True).fit(X, y)
+    assert model.stop_[0] != model.stop_[1]
+    found = model.predict_interval(X[:6], kind=kind)
+    for target in range(2):
+        one = st.StoppedRegressorCV("ridge", **options).fit(X, y[:, target])
+        np.testing.assert_allclose(
+            found[:, target], one.predict_interval(X[:6], kind=kind), rtol=1e-9
+        )
 
 
 def test_kinds_that_need_other_fits_are_refused_with_advice(rng):

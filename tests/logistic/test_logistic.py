@@ -444,7 +444,9 @@ def test_bad_input_is_refused_with_advice(options, X, y, weights, match):
 
 def test_rows_must_be_in_memory_and_folds_must_keep_groups():
     with pytest.raises(TypeError, match=r"rows in memory; got Chunks\. StoppedClassifierCV"):
-        CV().fit(st.Chunks.of(iris, species), species)
+        CV().fit(st.Chunks.of(iris, species))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        Fit().fit(iris)
     with pytest.raises(TypeError, match="rows in memory; got MatrixLinearOperator"):
         CV().fit(aslinearoperator(iris), species)
     with pytest.raises(ValueError, match="cv=5 ignores groups"):

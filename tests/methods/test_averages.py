@@ -46,23 +46,6 @@ def test_coupled_decay_is_the_method_with_larger_eigenvalues_and_ends_at_ridge(m
         np.testing.assert_allclose(found.gain(S, 5000), 1 / (S + 0.1), rtol=1e-3)
 
 
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_decay_of_an_optimiser_on_raw_data(nesterov):
-    """A plain loop: SGD as torch has it."""
-    X, y = make_data(40, 4)
-    n, decay, eta = 40, 0.07, 0.8
-    steps = Cosine(0.2, 100, warmup=5)
-    method = Decayed(SGD(steps, eta, nesterov=nesterov), decay)
-    spectrum = st.decompose(X, y, fit_intercept=False)
-    drawn = st.path(spectrum, method, np.arange(1, 81)).coef
-    b = v = np.zeros(4)
-    for k in range(1, 81):
-        slope = X.T @ (y - X @ b) / n - decay * b
-        v = eta * v + slope
-        b = b + steps(k) * (slope + eta * v if nesterov else v)
-        np.testing.assert_allclose(drawn[k - 1], b, rtol=1e-10, atol=1e-13)
-
-
 def averaged(values, kind, decay):
     """Average a list whose first entry is the start, as torch's ``AveragedModel`` does."""
     found = values[:1]

@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.sparse import random_array
-from scipy.special import eval_gegenbauer, eval_jacobi
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
@@ -32,38 +31,6 @@ SCHEDULED = [
     st.SGD(STEPS, 0.8, dampening=0.3),
     GradientDescent(lambda k: 0.3 / np.sqrt(k)),
 ]
-
-
-def closed_form(method, x, k):
-    """The shrinkage at x = εs ≤ 1: powers, and Gegenbauer and Jacobi polynomials."""
-    match method:
-        case Nesterov(momentum=None, friction=r):
-            root = np.sqrt(1 - x)
-            ratio = eval_gegenbauer(k - 1, r / 2, root) / eval_gegenbauer(k - 1, r / 2, 1.0)
-            return root ** (k + 1) * ratio
-        case NuMethod(nu=nu):
-            order = 2 * nu - 0.5
-            return eval_jacobi(k, order, -0.5, 1 - 2 * x) / eval_jacobi(k, order, -0.5, 1.0)
-        case Nesterov(momentum=eta):
-            trace, determinant = (1 + eta) * (1 - x), eta * (1 - x)
-        case HeavyBall(momentum=eta):
-            trace, determinant = 1 + eta - x, eta + 0 * x
-        case GradientDescent():
-            return (1 - x) ** k
-    # g_k = trace·g_(k-1) - determinant·g_(k-2) as a power of the companion matrix
-    companion = np.array([[trace, -determinant], [1 + 0 * x, 0 * x]]).transpose(2, 0, 1)
-    power = np.linalg.matrix_power(companion, k - 1)
-    return power[:, 0, 0] * (1 - x) + power[:, 0, 1]
-
-
-@each
-@pytest.mark.parametrize("k", [1, 2, 10, 200])
-def test_recurrence_is_the_closed_form(method, k):
-    x = np.arange(1, 1025) / 1024  # 1 - x is then a float
-    s = x / method.step
-    exact = closed_form(method, x, k)
-    np.testing.assert_allclose(method.shrinkage(s, k), exact, atol=1e-12, rtol=0)
-    np.testing.assert_allclose(method.gain(s, k), (1 - exact) / s, rtol=1e-9, atol=0)
 
 
 def plain_loop(method, s, steps, number=float):
@@ -162,28 +129,6 @@ def test_many_pairs_long_runs_and_bounded_memory(monkeypatch):
     assert Nesterov(1.0).shrinkage(0.0, 50) == 1
     with pytest.raises(ValueError, match="51 iterations is beyond the limit of 50"):
         Nesterov(1.0).shrinkage(0.0, 51)
-
-
-@pytest.mark.parametrize(
-    ("cls", "options", "limit"),
-    [
-        (GradientDescent, {}, 2.0),
-        (Nesterov, {}, 4 / 3),
-        (Nesterov, {"momentum": 0.6}, 3.2 / 2.2),
-        (HeavyBall, {"momentum": 0.6}, 3.2),
-        (NuMethod, {}, 1.0),
-        (OptimalIteration, {"penalty": 0.1}, 1 / (1 - 0.1 / 3)),
-    ],
-)
-def test_divergent_steps_are_refused_and_only_those(cls, options, limit):
-    inside = cls(step=0.999 * limit / 3, **options).tuned_to([0.1, 3.0])
-    assert abs(inside.shrinkage(3.0, 4000)) < 1
-    outside = cls(step=1.001 * limit / 3, **options)
-    with pytest.raises(ValueError, match=r"diverges.*must be below.*auto"):
-        outside.tuned_to([0.1, 3.0])
-    assert abs(outside.shrinkage(3.0, 9000)) > 10
-    with pytest.raises(ValueError, match="diverges"):
-        st.path(*make_data(20, 3), cls(step=1e9, **options), [1])
 
 
 def test_a_step_may_be_too_long_for_a_while_but_not_for_long():

@@ -11,6 +11,7 @@ from reference import accuracy
 from stoptime.methods.registry import as_content, from_content
 
 EPS = np.finfo(float).eps
+TINY = np.finfo(float).tiny
 CONCRETE = [
     st.Ridge(),
     st.GradientFlow(),
@@ -137,27 +138,16 @@ def test_gain_solves_the_equation_of_motion(method, s):
     np.testing.assert_allclose(method.gain(s, t), solution.y[0], rtol=1e-8)
 
 
-def test_limits_of_the_parameters():
-    s, t = np.geomspace(1e-3, 1e2, 40), 0.7
-    flow = st.GradientFlow().shrinkage(s, t)
-    gaps = [np.abs(st.IteratedRidge(q).shrinkage(s, t) - flow).max() for q in (10, 100, 1000)]
-    np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.1, rtol=0.1)
-    late = [np.sqrt(2 * (r + 1) * t) for r in (50, 100, 200)]
-    accelerated = [
-        st.AcceleratedFlow(r).shrinkage(s, stop)
-        for r, stop in zip((50, 100, 200), late, strict=True)
-    ]
-    gaps = [np.abs(one - flow).max() for one in accelerated]
-    np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.1)
-    for one in (1e-4, 0.3, 7.0):
-        times = np.geomspace(1e-3, 30, 50) / np.sqrt(one)
-        own = st.HeavyBallFlow(float(np.sqrt(one)))
-        np.testing.assert_allclose(
-            st.CriticalFlow().gain(one, times), own.gain(one, times), rtol=1e-12
-        )
-    np.testing.assert_allclose(st.Butterworth(1).gain(s, t), st.Ridge().gain(s, t), rtol=1e-14)
-    np.testing.assert_allclose(st.IteratedRidge(1).gain(s, t), st.Ridge().gain(s, t), rtol=1e-15)
-    np.testing.assert_allclose(st.Butterworth(1000).shrinkage([0.3, 1.1], 1.0), [1, 0], atol=1e-40)
+@pytest.mark.parametrize("times", [1, 2, 100, 10**6, 10**9])
+def test_ridge_iterated_any_number_of_times_keeps_its_digits(times, rng):
+    method = st.IteratedRidge(times)
+    for s, t in np.exp(rng.uniform([-12, -8], [6, 8], (60, 2))).tolist():
+        with mp.workdps(50):
+            g = (1 + mp.mpf(t) * mp.mpf(s) / times) ** -times
+            gain = (1 - g) / mp.mpf(s)
+        # the condition number of a power is its logarithm
+        assert abs(float(method.shrinkage(s, t)) - g) <= 4 * EPS * g * (1 - mp.log(g)) + TINY
+        assert float(method.gain(s, t)) == pytest.approx(float(gain), rel=4 * EPS)
 
 
 @pytest.mark.parametrize("friction", [1.0, 3.0, 7.5])

@@ -97,11 +97,6 @@ def test_a_schedule_of_another_class_is_not_written():
         as_content(Falling(0.3, 50))
 
 
-def test_the_schedules_are_public():
-    assert st.schedules is schedules
-    assert set(schedules.SCHEDULES) == {type(one).__name__ for one in EVERY}
-
-
 @pytest.mark.parametrize("wrong", ["a", [0.1], None])
 def test_a_function_that_gives_no_number_is_told_its_iteration(wrong):
     with pytest.raises(ValueError, match="must give a number; at k = 3 it gives") as told:

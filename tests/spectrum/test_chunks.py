@@ -193,16 +193,6 @@ def test_one_bad_block_is_named(table, cv):
         model.fit(Chunks.of(X, y, rows=100))
 
 
-def test_the_bar_of_a_bad_block_ends_its_line(table, monkeypatch, capsys):
-    monkeypatch.setattr(progress_module, "PATIENCE", 0.0)
-    X, y = table
-    X[731, 2] = np.nan
-    try:
-        st.summarise(Chunks.of(X, y, rows=100), verbose=True)
-    except ValueError:
-        assert capsys.readouterr().err.endswith("\n")
-
-
 def test_blocks_that_do_not_fit_are_refused(table):
     X, _ = table
     blocks = [Block(np.ones((2, 3)), np.ones(2)), Block(np.ones((2, 4)), np.ones(2))]
@@ -276,18 +266,6 @@ def test_rows_that_were_announced_have_to_come(announced, rng):
     chunks = st.Chunks.of(rng.standard_normal((1000, 3)), rng.standard_normal(1000), rows=250)
     with pytest.raises(ValueError, match=f"but {announced} were expected"):
         st.StoppedRegressor().fit(st.Chunks(chunks.read, 3, announced))
-
-
-def test_a_pass_over_several_files_adds_up(table, tmp_path):
-    X, y = table
-    seen = 0
-    for rows in np.array_split(np.arange(1000), 3):
-        seen = seen + st.summarise(Chunks.of(X[rows], y[rows], rows=50))
-        seen.save(tmp_path / "seen.npz")
-        seen = st.Statistics.load(tmp_path / "seen.npz")
-    # sums in another order differ by rounding, which is relative to the largest entries
-    wanted = st.Statistics.of(X, y).gram
-    np.testing.assert_allclose(seen.gram, wanted, rtol=0, atol=1e-12 * abs(wanted).max())
 
 
 def test_pages_of_every_array_of_a_block_are_released(tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 """Dask: one pass on any scheduler, folds, lazy predictions, named blocks, and a cluster."""
 
+import signal
+from contextlib import contextmanager
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -140,6 +143,23 @@ def test_where_bytes_lie_changes_no_bit(order):
         np.testing.assert_array_equal(getattr(found, name), getattr(known, name))
 
 
+@contextmanager
+def within(seconds):
+    """Raise a TimeoutError in this block, and every ten seconds again while it ends."""
+
+    def late(*_):
+        raise TimeoutError(f"The cluster has not answered within {seconds} seconds.")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 10)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs alarms, to end in time")
 @pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
 def test_a_cluster_changes_no_bit():
     rng = da.random.default_rng(5)
@@ -147,7 +167,7 @@ def test_a_cluster_changes_no_bit():
     y = rng.standard_normal(20_000, chunks=1000)
     model = st.StoppedRegressorCV("nesterov-flow", cv=4, stops=[0.5, 5.0])
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options, silence_logs=50) as workers, Client(workers):
+    with within(120), LocalCluster(**options, silence_logs=50) as workers, Client(workers):
         there = clone(model).fit(X, y)
     with threadpool_limits(1), dask.config.set(scheduler="threads"):  # of the BLAS, as on workers
         model.fit(X, y)

@@ -1,19 +1,19 @@
-"""Penalty matrices: against dense solves and refits, as ordinary data in disguise, and streamed."""
+"""Penalty matrices against dense solves, refits and Fourier series, for data of every kind."""
 
+import pickle
 from dataclasses import replace
 
 import dask.array as da
 import numpy as np
 import pytest
-from scipy import integrate, sparse
-from scipy.sparse.linalg import aslinearoperator
+from scipy import fft, integrate, sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import SplineTransformer
 
 import stoptime as st
-from stoptime.spectrum import penalty
-from stoptime.spectrum.penalty import bands_of
+from stoptime.spectrum.penalty import Solves, bands_of
 
 N = 30
 P = 9
@@ -127,19 +127,6 @@ def test_degrees_of_freedom_are_the_trace_of_the_map_to_the_fit():
     X, _, _ = data()
     path = st.path(X, np.eye(N), "nesterov-flow", [1.5], penalty_matrix=st.Differences(2))
     np.testing.assert_allclose(path.degrees_of_freedom[0], np.trace(path.predict(X)[0]))
-
-
-@pytest.mark.parametrize("rule", ["loo", "path-gcv", "plug-in"])
-def test_every_rule_works_and_standardising_is_standardising(rule):
-    X, y, weights = data(60, targets=1)
-    X *= np.geomspace(1, 1000, P)
-    shares = weights / weights.sum()
-    deviations = np.sqrt(shares @ (X - shares @ X) ** 2)
-    ordinary = st.StoppedRegressorCV("ridge", rule=rule).fit(X / deviations, y[:, 0], weights)
-    model = st.StoppedRegressorCV("ridge", rule=rule, penalty_matrix="standardise")
-    model.fit(X, y[:, 0], weights)
-    np.testing.assert_allclose(model.coef_, ordinary.coef_ / deviations, rtol=1e-6)
-    np.testing.assert_allclose(model.predict(X), ordinary.predict(X / deviations), rtol=1e-6)
 
 
 def test_folds_keep_the_penalty_and_fit_unshrunk_directions_anew():
@@ -323,18 +310,6 @@ def test_intervals_of_folds_are_those_of_rows_in_memory(penalty):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)
 
 
-def test_solves_in_the_place_of_an_array_change_nothing(monkeypatch):
-    X, y, _ = data(200, 12)
-    options = {"fit_intercept": False, "penalty_matrix": st.Differences(1, (3, 4))}
-    chunks = st.Chunks.of(X, y)
-    wanted = st.path(chunks, "nesterov-flow", [1, 2, 4], **options)
-    # more rows than columns: products then have a null space, which must not count
-    monkeypatch.setattr(penalty, "LARGEST_BASIS", 3)
-    found = st.path(chunks, "nesterov-flow", [1, 2, 4], **options)
-    np.testing.assert_allclose(found.coef, wanted.coef, rtol=0, atol=1e-12)
-    assert st.decompose(chunks, **options).rank == 11
-
-
 def by_least_squares(X, y, L, stop):
     """Return ridge with a penalty on Lβ as least squares with further rows."""
     root = np.sqrt(len(y))
@@ -399,3 +374,129 @@ def test_constant_columns_and_extreme_units():
         options = {"penalty_matrix": st.Bands(np.arange(12), np.geomspace(1e-3, 1, 12) / unit)}
         found = st.path(st.Chunks.of(X * unit, y), "ridge", [1.0], **options).coef
         np.testing.assert_allclose(found * unit, plain, rtol=0, atol=1e-12)
+
+
+@pytest.fixture
+def only_solves(monkeypatch):
+    """Let small matrices be solved as large ones are."""
+    monkeypatch.setattr("stoptime.spectrum.penalty.LARGEST_BASIS", 3)
+
+
+@pytest.mark.usefixtures("only_solves")
+@pytest.mark.parametrize("kind", ["differences", "image", "periodic", "zero"])
+def test_solves_are_the_pseudo_inverse(kind):
+    L = PENALTIES[kind]
+    form = L.standard_form(P)
+    inverse = form.inverse
+    assert isinstance(inverse, Solves)
+    dense = np.linalg.pinv(L.matrix(P).toarray())
+    rng = np.random.default_rng(0)
+    some = rng.normal(size=(inverse.width, 3))
+    rows = rng.normal(size=(4, P))
+    np.testing.assert_allclose(inverse @ some, dense @ some, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(inverse.of_rows(rows), rows @ dense, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(L.matrix(P) @ form.null, 0, atol=1e-14)
+    np.testing.assert_allclose(form.null.T @ form.null, np.eye(form.null.shape[1]), atol=1e-14)
+    assert inverse.rank == np.linalg.matrix_rank(dense)
+    again = pickle.loads(pickle.dumps(inverse))
+    np.testing.assert_array_equal(again @ some, inverse @ some)
+
+
+@pytest.mark.usefixtures("only_solves")
+def test_solves_in_the_place_of_an_array_change_nothing():
+    X, y, _ = data(200, 12)
+    L = st.Differences(1, (3, 4))
+    array = L.matrix(12).toarray()
+    wanted = st.path(X, y, "nesterov-flow", [1, 4], fit_intercept=False, penalty_matrix=array)
+    # more rows than columns: products then have a null space, which must not count
+    found = st.decompose(st.Chunks.of(X, y), fit_intercept=False, penalty_matrix=L)
+    drawn = st.path(found, "nesterov-flow", [1, 4])
+    np.testing.assert_allclose(drawn.coef, wanted.coef, rtol=0, atol=1e-12)
+    assert found.rank == 11
+
+
+@pytest.mark.usefixtures("only_solves")
+def test_large_sparse_matrices_without_full_rank_are_refused():
+    few = sparse.csr_array(np.eye(3, 90) + np.eye(3, 90, 1))
+    X, y, _ = data(30, 90, targets=1)
+    with pytest.raises(ValueError, match="must penalise every direction"):
+        st.path(X, y, "ridge", [1.0], penalty_matrix=few)
+    steep = st.Differences(5, 2000, "periodic")
+    with pytest.raises(ValueError, match="too ill-conditioned to be solved as a sparse matrix"):
+        steep.standard_form(2000).inverse @ np.ones(2000)
+
+
+@pytest.mark.usefixtures("only_solves")
+def test_solutions_without_any_error_need_no_correction():
+    X, y, _ = data(50, 40, targets=1)
+    twice = sparse.vstack([2 * sparse.eye_array(40), 2 * sparse.eye_array(40)]).tocsr()
+    found = st.path(X, y, "ridge", [8.0], penalty_matrix=twice).coef
+    np.testing.assert_allclose(found, st.path(X, y, "ridge", [1.0]).coef, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_periodic_deblurring_is_a_quotient_of_fourier_series(order):
+    size = 51  # 2601 pixels, too many for a singular value decomposition
+    n = size**2
+    waves = fft.fftfreq(size)
+    blur = np.exp(-30 * (waves[:, None] ** 2 + waves**2))
+
+    def apply(pixels):
+        return fft.ifft2(blur * fft.fft2(pixels.reshape(size, size))).real.ravel()
+
+    X = LinearOperator((n, n), matvec=apply, rmatvec=apply, dtype=float)
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=n).cumsum()
+    steps = (2 * np.sin(np.pi * waves)) ** (2 * order)
+    stops = np.array([1.0, 30.0])
+    L = st.Differences(order, (size, size), "periodic")
+    drawn = st.path(X, y, "ridge", stops, penalty_matrix=L, fit_intercept=False)
+    for coef, stop in zip(drawn.coef, stops, strict=True):
+        filtered = blur / n / (blur**2 / n + (steps[:, None] + steps) / stop)
+        exact = fft.ifft2(filtered * fft.fft2(y.reshape(size, size))).real.ravel()
+        assert np.linalg.norm(coef - exact) < 2e-6 * np.linalg.norm(exact)
+    # constants are not penalised: the first stop of any path is their least-squares fit
+    start = st.path(X, y, "conjugate-gradient", [0], penalty_matrix=L, fit_intercept=False)
+    np.testing.assert_allclose(start.coef[0], y.mean(), rtol=1e-10)
+
+
+def test_a_constant_fit_is_taken_by_the_intercept_with_the_least_norm():
+    X, y, _ = data(50, 40, targets=1)
+    X /= X.sum(axis=1, keepdims=True)  # rows add up to one, as those of splines do
+    options = {"penalty_matrix": st.Differences(2)}
+    dense = st.path(X, y[:, 0], "ridge", [10.0], **options)
+    free = st.path(aslinearoperator(X), y[:, 0], "ridge", [10.0], tol=1e-9, **options)
+    scale = abs(dense.coef).max()
+    np.testing.assert_allclose(free.coef, dense.coef, rtol=0, atol=1e-5 * scale)
+    assert abs(free.coef.mean()) < 1e-5 * scale
+
+
+def test_long_signals_are_smoothed_as_arrays_of_wide_data_and_as_operators():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2500))
+    y = X @ np.sin(np.arange(2500) / 300)
+    L = st.Differences(2).matrix(2500).toarray()
+    options = {"penalty_matrix": st.Differences(2), "fit_intercept": False}
+    for rows in (X, aslinearoperator(X)):
+        coef = st.path(rows, y, "ridge", [1e6], **options).coef[0]
+        # the normal equations, with the gradient of the penalty by products
+        gradient = X.T @ (y - X @ coef) / 30
+        force = L.T @ (L @ coef) / 1e6
+        assert np.linalg.norm(gradient - force) < 1e-5 * np.linalg.norm(X.T @ y / 30)
+
+
+def test_a_penalty_may_be_an_operator_of_any_size():
+    X, y, _ = data(60, 2100, targets=1)
+    steps = st.Differences(1, boundary="zero")
+    L = steps.matrix(2100)
+    by_matrix = st.path(X, y, "ridge", [1.0], penalty_matrix=steps).coef
+    by_operator = st.path(X, y, "ridge", [1.0], penalty_matrix=aslinearoperator(L)).coef
+    np.testing.assert_allclose(by_operator, by_matrix, rtol=0, atol=1e-8 * abs(by_matrix).max())
+
+
+def test_far_means_are_harmless():
+    X, y, _ = data(50, 40, targets=1)
+    options = {"penalty_matrix": st.Differences(2)}
+    expected = st.path(X, y, "ridge", [1.0], **options).coef
+    far = st.path(aslinearoperator(X + 1e4), y, "ridge", [1.0], **options).coef
+    np.testing.assert_allclose(far, expected, rtol=0, atol=1e-6 * abs(expected).max())

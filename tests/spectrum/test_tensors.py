@@ -36,27 +36,6 @@ def host(values):
     return values.cpu().numpy()
 
 
-def test_float32_keeps_the_answer(rng, device):
-    """Coefficients are those of the float64 fit to the same numbers, rounded once."""
-    basis = np.linalg.qr(rng.standard_normal((300, 12)))[0]
-    X = (basis * np.geomspace(1, 1e-5, 12)) @ np.linalg.qr(rng.standard_normal((12, 12)))[0]
-    X = (np.sqrt(300) * X + 3).astype(np.float32)
-    y = (X @ rng.standard_normal(12) + 0.1 * rng.standard_normal(300)).astype(np.float32)
-    stops = [1.0, 10.0, 300.0]
-    expected = st.path(X.astype(np.float64), y.astype(np.float64), "nesterov-flow", stops)
-    found = st.path(*tensors(device, X, y, dtype=torch.float32), "nesterov-flow", stops)
-    assert found.coef.dtype == torch.float32
-    error = np.abs(host(found.coef) - expected.coef).max(axis=1) / np.abs(expected.coef).max(axis=1)
-    assert error.max() < 2e-7
-    loo = st.leave_one_out(*tensors(device, X, y, dtype=torch.float32), "nesterov-flow", stops)
-    own = st.leave_one_out(X.astype(np.float64), y.astype(np.float64), "nesterov-flow", stops)
-    np.testing.assert_allclose(loo.errors, own.errors, rtol=1e-6)
-    model = st.StoppedRegressorCV().fit(*tensors(device, X, y, dtype=torch.float32))
-    assert (
-        model.coef_.dtype == model.predict(torch.as_tensor(X, device=device)).dtype == torch.float32
-    )
-
-
 def test_data_are_left_alone_and_carry_no_gradient(rng, device):
     X, y = tensors(device, *problem(rng))
     X.requires_grad_()
@@ -84,37 +63,6 @@ def test_bad_tensors_are_refused_with_advice(rng, device, spoil, message):
     X, y = spoil(*tensors(device, *problem(rng)))
     with pytest.raises(ValueError, match=message):
         st.decompose(X, y)
-
-
-def test_models_predict_where_they_were_fitted(rng, device):
-    X, y = problem(rng)
-    T = tensors(device, X, y)
-    of_tensors, of_arrays = (
-        st.StoppedRegressor(stop=3.0).fit(*T),
-        st.StoppedRegressor(stop=3.0).fit(X, y),
-    )
-    for rows in (X, X.tolist(), T[0].float()):
-        found = of_tensors.predict(rows)
-        assert found.device.type == device
-        np.testing.assert_allclose(host(found), of_arrays.predict(X), rtol=1e-5)
-    np.testing.assert_allclose(of_arrays.predict(T[0]), of_arrays.predict(X))
-    assert of_tensors.fit(T[0], y.tolist()).coef_.device.type == device
-    with pytest.raises(ValueError, match="shape"):
-        of_tensors.predict(T[0][0])
-    with pytest.raises(ValueError, match="dense tensor"):
-        of_tensors.fit(T[0].to_sparse(), T[1])
-
-
-@pytest.mark.parametrize("shape", [(6, 3), (3, 6)])
-def test_constant_columns_beside_dependent_ones_are_no_small_ones(rng, device, shape):
-    X, y = problem(rng, shape)
-    X[:, 1], X[:, 2] = -7.0, X[:, 0] - 7.0
-    expected = st.path(X, y, "ridge", [1.0, np.inf], solver="svd")
-    found = st.path(*tensors(device, X, y), "ridge", [1.0, np.inf], solver="svd")
-    np.testing.assert_allclose(
-        host(found.coef), expected.coef, atol=1e-9 * np.abs(expected.coef).max()
-    )
-    assert not host(found.coef)[:, 1].any()
 
 
 def test_a_response_in_double_precision_is_centred_first(device):

@@ -109,14 +109,8 @@ class BandedRegressorCV(LinearRegressor):
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the scales and the stop, and fit the coefficients there, to all rows.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-            Rows that fit into memory as an array.
-        y : array-like of shape (n,) or (n, n_targets)
-            The response.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 counts the row twice; leave-one-out removes both copies.
+        X, y and sample_weight are those of :meth:`StoppedRegressorCV.fit`, with rows that fit into
+        memory as an array.
         """
         if self.search not in {"gradient", "random"}:
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
@@ -209,13 +203,8 @@ class BandedRegressorCV(LinearRegressor):
 
         .. math:: R_b^2 = \sum_i f_{bi}(2y_i - f_i) \Big/ \sum_i y_i^2, \qquad f = \sum_b f_b
 
-        with y and the fits f of the bands centred on the given rows. The shares add up to R², apart
-        from the error of the mean; a band may have a negative share.
-
-        Parameters
-        ----------
-        X, y : array-like of shapes (n, n_features) and (n,) or (n, n_targets)
-            Rows and their response.
+        with y and the fits f of the bands centred on the given rows X. The shares add up to R²,
+        apart from the error of the mean; a band may have a negative share.
         """
         check_is_fitted(self)
         rows = self._matrix(X)

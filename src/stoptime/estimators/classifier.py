@@ -72,9 +72,10 @@ class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
         check_is_fitted(self)
         if self.slope_ is None:
             raise ValueError(
-                "Probabilities need decision values of left-out rows: a method other than "
-                "conjugate gradients, and rows in memory that are dense, or sparse with at most "
-                "1000 rows or columns."
+                "Probabilities are calibrated on rows that are left out one by one, which this fit "
+                "cannot do: that needs a method with a filter (not conjugate gradients or Adam), "
+                "and rows that can be read again, not chunks or an operator, and not a sparse X "
+                "with more than 5000 rows and columns. predict works in any case."
             )
         decisions = on_host(self.decision_function(X))
         values = decisions.reshape(-1) if self._multilabel else decisions
@@ -218,15 +219,9 @@ class StoppedClassifier(_LinearClassifier):
     ) -> Self:
         """Fit the coefficients at the stop, and the probabilities.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
-            float32 stays float32.
-        y : array-like of shape (n,) or (n, n_labels)
-            Labels of any type; or zeros and ones, a column for each of several labels that a row
-            may have together. Leave it out if X contains it, as chunks do.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 counts the row twice.
+        Rows and weights are those of :meth:`stoptime.StoppedRegressor.fit`. y are labels of any
+        type; or zeros and ones, a column for each of several labels that a row may have together.
+        Leave it out if X contains it, as chunks do.
         """
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
         options: dict[str, Any] = {"rule": "plug-in"}
@@ -301,12 +296,8 @@ class StoppedClassifierCV(_LinearClassifier):
     ) -> Self:
         """Choose the stop, and fit the coefficients there and the probabilities.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for :meth:`StoppedClassifier.fit`.
-        groups : array-like of shape (n,), optional
-            Groups of rows, for splitters that keep groups together.
+        It takes what :meth:`StoppedClassifier.fit` takes, and groups of rows for splitters that
+        keep groups together.
         """
         self.classes_, place = classes_of(_labels_of(X, y), several=True)
         folds = self.cv

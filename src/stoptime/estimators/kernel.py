@@ -36,7 +36,7 @@ from stoptime.spectrum.landmarks import (
 )
 from stoptime.spectrum.moments import Statistics
 from stoptime.spectrum.new_rows import NewRows, open_rows
-from stoptime.spectrum.radial import ORDERS, Columns, linear
+from stoptime.spectrum.radial import ORDERS, Columns
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
 from stoptime.spectrum.sources import as_stream
@@ -198,10 +198,10 @@ class _KernelRegressor(KernelParameters, LinearRegressor):
         order = self.__dict__.pop("_order")
         chosen = KernelSearch(str(self.kernel), search, data, self._features, order, **folds)
         found = chosen.run()
-        self.kernel_ = "linear" if chosen.best is None else chosen.best.name
-        self.gamma_ = None if chosen.best is None else chosen.best.gamma
+        self.kernel_ = chosen.best.name
+        self.gamma_ = chosen.best.gamma
         self.candidates_ = chosen.candidates
-        self._features = replace(self._features, kernel=chosen.best or linear)
+        self._features = replace(self._features, kernel=chosen.best)
         return found
 
 
@@ -292,12 +292,8 @@ class StoppedKernelRegressorCV(_KernelRegressor, StoppedRegressorCV):
         As in :class:`StoppedKernelRegressor`: by default kernel, width, method and stop are all
         chosen by the same error.
     degree, coef0, kernel_params, fit_intercept, standardise, n_landmarks, rng
-        As in :class:`StoppedKernelRegressor`.
-
-    Attributes
-    ----------
-    dual_coef_, intercept_, X_fit_
-        As in :class:`StoppedKernelRegressor`; others as in :class:`stoptime.StoppedRegressorCV`.
+        As in :class:`StoppedKernelRegressor`, as are attributes of the kernel; others are those of
+        :class:`stoptime.StoppedRegressorCV`.
 
     Examples
     --------
@@ -368,18 +364,8 @@ class StoppedKernelClassifier(_KernelClassifier, StoppedClassifier):
 
     .. math:: f(x) = \sum_i \hat\alpha_i(t) k(x_i, x) + b
 
-    Parameters
-    ----------
-    method, stop, class_weight, fit_intercept, calibration
-        As in :class:`stoptime.StoppedClassifier`.
-    kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng
-        As in :class:`StoppedKernelRegressor`.
-
-    Attributes
-    ----------
-    dual_coef_, intercept_, X_fit_
-        As in :class:`StoppedKernelRegressor`, with the shift of the intercept that
-        :class:`stoptime.StoppedClassifier` has; others as in that class.
+    Parameters and attributes are those of :class:`stoptime.StoppedClassifier`, with the kernel of
+    :class:`StoppedKernelRegressor` and its ``dual_coef_`` in the place of ``coef_``.
 
     Examples
     --------
@@ -396,19 +382,9 @@ class StoppedKernelClassifierCV(_KernelClassifier, StoppedClassifierCV):
     r"""Kernel least squares on labels coded as ±1, stopped where left-out rows are predicted best.
 
     The stop is that of the least exact leave-one-out error, and probabilities are calibrated on the
-    same left-out decision values, without a refit.
-
-    Parameters
-    ----------
-    method, stops, cv, rule, scoring, class_weight, fit_intercept, verbose, calibration
-        As in :class:`stoptime.StoppedClassifierCV`; all folds share one kernel matrix.
-    kernel, gamma, degree, coef0, kernel_params, standardise, n_landmarks, rng
-        As in :class:`StoppedKernelRegressorCV`.
-
-    Attributes
-    ----------
-    dual_coef_, intercept_, X_fit_
-        As in :class:`StoppedKernelClassifier`; others as in :class:`stoptime.StoppedClassifierCV`.
+    same left-out decision values, without a refit. Parameters and attributes are those of
+    :class:`stoptime.StoppedClassifierCV`, with the kernel of :class:`StoppedKernelRegressorCV` and
+    its ``dual_coef_`` in the place of ``coef_``.
 
     Examples
     --------

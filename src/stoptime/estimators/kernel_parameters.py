@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import Tags
 
 from stoptime.spectrum.landmarks import KernelFunction
-from stoptime.spectrum.radial import ORDERS, Columns, Radial, by_scikit_learn, given, linear
+from stoptime.spectrum.radial import ORDERS, Columns, Linear, Radial, by_scikit_learn, given
 from stoptime.support.arrays import Floats, is_device_array
 from stoptime.support.checks import is_whole, nonnegative
 from stoptime.support.user_warnings import warn_user
@@ -123,7 +123,7 @@ class KernelParameters(BaseEstimator):
                 name, float(nonnegative("gamma", 1 / n_features if gamma is None else gamma))
             )
         if name in {"linear", "auto", "precomputed"}:  # linear until a kernel is chosen
-            return given if name == "precomputed" else linear
+            return given if name == "precomputed" else Linear()
         parameters = {"degree": self.degree, "coef0": self.coef0}
         if gamma is not None:  # otherwise the kernel has a default of its own
             parameters["gamma"] = float(nonnegative("gamma", gamma))

@@ -23,7 +23,7 @@ from stoptime.estimators.kernel_parameters import MOST_EXACT
 from stoptime.methods.base import Filter, Method
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.landmarks import KERNEL_VALUES, LandmarkData, LandmarkFeatures
-from stoptime.spectrum.radial import ORDERS, Order, Radial, distances, linear
+from stoptime.spectrum.radial import ORDERS, Linear, Order, Radial, distances
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut
 from stoptime.stopping.problem import Problem
@@ -32,12 +32,11 @@ from stoptime.support.arrays import Array, Floats, like, on_host, slices
 from stoptime.support.progress import progress, progress_shown
 from stoptime.support.user_warnings import warn_user
 
-FEWEST_COMPARED = 250  # rows of a comparison; a smaller one would mislead
 MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
 
 Index = NDArray[np.intp]
-Named = Radial | None  # None is the linear kernel
+Named = Radial | Linear
 
 
 class KernelCandidate(NamedTuple):
@@ -84,10 +83,10 @@ class Distances:
 
     def kernel_matrix(self, kernel: Named, index: Index | None) -> Array:
         """Return the kernel among some rows, or all."""
-        if kernel is not None:
+        if isinstance(kernel, Radial):
             return np.asarray(kernel.of_distances(self.among(kernel.order, index)))
         rows = self.rows if index is None else self.rows[index]
-        return np.asarray(linear(rows, rows))
+        return np.asarray(kernel(rows, rows))
 
 
 def most_compared(n_landmarks: int) -> int:
@@ -115,7 +114,7 @@ class KernelSearch:
     splits: Any = None
     groups: Any = None
 
-    best: Named = field(default=None, init=False)
+    best: Named = field(default=Linear(), init=False)
     found: tuple[Problem, Choice] | None = field(default=None, init=False)
     _least: float = field(default=np.inf, init=False)  # the error of the best kernel
     _tried: dict[Named, KernelCandidate] = field(default_factory=dict, init=False)
@@ -158,7 +157,7 @@ class KernelSearch:
         """Try kernels on few rows, and the better half of them on twice as many rows."""
         names = list(ORDERS) if self.name == "auto" else [self.name]
         self._medians = {one: self._known.median(one) for one in {ORDERS[name] for name in names}}
-        left: list[Named] = [None] if self.name == "auto" else []
+        left: list[Named] = [Linear()] if self.name == "auto" else []
         left += [self._at(name, power) for name in names for power in (-2, 0, 2, 4)]
         sizes = self._sizes
         for place, size in enumerate(sizes, start=1):
@@ -175,7 +174,7 @@ class KernelSearch:
             left = ordered[: max((len(left) + 1) // 2, 2)]
             if rest == 1:
                 # the last comparison costs as much as all others: two kinds of kernels take part
-                kinds = {None if one is None else one.name: one for one in reversed(ordered)}
+                kinds = {one.name: one for one in reversed(ordered)}
                 left = sorted(kinds.values(), key=errors.__getitem__)[:2]
 
     def _refine(
@@ -185,7 +184,7 @@ class KernelSearch:
         best = min(errors, key=errors.__getitem__)
         for step in steps:
             # a kernel wider than 2^8 median distances is nearly the same function
-            while best is not None and abs(self._powers[best] + step) <= 8:
+            while best in self._powers and abs(self._powers[best] + step) <= 8:
                 kernel = self._at(best.name, self._powers[best] + step)
                 if kernel not in errors:
                     errors[kernel] = self._error_of(kernel, index)
@@ -207,10 +206,9 @@ class KernelSearch:
             problem, choice = self._evaluated(kernel, index)
         mean = float(np.mean(choice.error))
         error = mean if np.isfinite(mean) else np.inf
-        name, gamma = ("linear", None) if kernel is None else (kernel.name, kernel.gamma)
         size = self._sizes[-1] if index is None else len(index)
         reached = problem.tuned, choice.stop, error
-        self._tried[kernel] = KernelCandidate(name, gamma, size, *reached)
+        self._tried[kernel] = KernelCandidate(kernel.name, kernel.gamma, size, *reached)
         if index is not None:
             return error
         self._last.add(kernel)
@@ -227,13 +225,13 @@ class KernelSearch:
         """Return the best stop on some rows, or on those of the last comparison for None."""
         if part is None and self._more is not None:
             own = self._more
-            features = replace(self.features, kernel=kernel or linear)
+            features = replace(self.features, kernel=kernel)
             some = self.data.subset(own).with_features(features)
         else:
             own = self._index if part is None else self._index[part]
             training = self._known.rows if part is None else self._known.rows[part]
             prepare, centred = self.features.prepare.on_host, self.features.centred
-            features = LandmarkFeatures(prepare, kernel or linear, training, centred)
+            features = LandmarkFeatures(prepare, kernel, training, centred)
             matrix = self._known.kernel_matrix(kernel, part)
             some = KernelData.of_some(matrix, self.data.sample.take(own), features)
         rule = self._rule
@@ -251,7 +249,7 @@ class KernelSearch:
     def _sizes(self) -> list[int]:
         """The numbers of rows of all comparisons: halves of the next, and all at the end."""
         sizes = [len(self._known.order)]
-        while sizes[0] // 2 >= FEWEST_COMPARED:
+        while sizes[0] // 2 >= 250:  # a comparison on fewer rows would mislead
             sizes.insert(0, sizes[0] // 2)
         return sizes if self._more is None else [*sizes, len(self._more)]
 

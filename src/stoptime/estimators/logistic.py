@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stoptime.estimators.conventions import MethodParameters, Versioned
-from stoptime.estimators.probabilities import FromDecisions
+from stoptime.estimators.probabilities import FromDecisions, scored
 from stoptime.estimators.regressor import LinearRegressor
 from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
 from stoptime.logistic.rows import Places, Rows, Split, Tested
@@ -29,59 +30,10 @@ from stoptime.support.user_warnings import warn_user
 ClassWeight = Mapping[Any, float] | str | None
 
 
-class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
-    r"""Softmax regression by a gradient method, after a given number of steps.
+class _SoftmaxRegression(FromDecisions, MethodParameters, Versioned):
+    """Rows of softmax regression, and logits from its coefficients."""
 
-    .. math:: \min_B \frac1n\sum_i\Bigl(\log\sum_j e^{f_j(x_i)} - f_{y_i}(x_i)\Bigr),
-        \qquad f_j(x) = x^T B_j + b_j
-
-    The run starts at B = 0 with intercepts that give the shares of the classes. Without an
-    intercept it is the run of ``torch.nn.CrossEntropyLoss`` with the optimiser that the method is.
-
-    Parameters
-    ----------
-    method : str or Method, default="nesterov"
-        An iteration: :class:`Nesterov`, :class:`GradientDescent`, :class:`HeavyBall`, :class:`SGD`,
-        :class:`NuMethod`, with or without schedules, one of these with weight decay, or their
-        average. The step "auto" is 1/L with L the largest curvature that the run meets.
-    stop : int, default=100
-        The number of steps.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the sample weights.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which moves as fast as the fastest direction and never decays.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
-        Coefficients of the logits; two classes have one logit.
-    method_, stop_ : Method and int
-        The method with its step as a number, and the number of steps.
-    """
-
-    def __init__(
-        self,
-        method: str | Method = "nesterov",
-        stop: int = 100,
-        *,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-    ) -> None:
-        self.method = method
-        self.stop = stop
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Run the method on rows, sparse rows or a tensor, which stays on its device.
-
-        float32 stays float32. Labels are of any type, and a weight of 2 counts the row twice.
-        """
-        stop = whole_number("stop", self.stop)
-        rows = self._rows(*self._opened(X, y, sample_weight))
-        return self._keep(rows, search(rows, get_method(self.method), stop))
+    fit_intercept: bool
 
     def decision_function(self, X: Any) -> Floats:
         """Return logits, (n,) for two classes, else (n, n_classes), on the device of the fit."""
@@ -117,7 +69,59 @@ class StoppedLogisticRegression(FromDecisions, MethodParameters, Versioned):
         return self
 
 
-class StoppedLogisticRegressionCV(StoppedLogisticRegression):
+@dataclass(eq=False, repr=False)
+class StoppedLogisticRegression(_SoftmaxRegression):
+    r"""Softmax regression by a gradient method, after a given number of steps.
+
+    .. math:: \min_B \frac1n\sum_i\Bigl(\log\sum_j e^{f_j(x_i)} - f_{y_i}(x_i)\Bigr),
+        \qquad f_j(x) = x^T B_j + b_j
+
+    The run starts at B = 0 with intercepts that give the shares of the classes. Without an
+    intercept it is the run of ``torch.nn.CrossEntropyLoss`` with the optimiser that the method is.
+
+    Parameters
+    ----------
+    method : str or Method, default="nesterov"
+        An iteration: :class:`Nesterov`, :class:`GradientDescent`, :class:`HeavyBall`, :class:`SGD`,
+        :class:`NuMethod`, with or without schedules, one of these with weight decay, or their
+        average. The step "auto" is 1/L with L the largest curvature that the run meets.
+    stop : int, default=100
+        The number of steps.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the sample weights.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which moves as fast as the fastest direction and never decays.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
+        Coefficients of the logits; two classes have one logit.
+    method_, stop_ : Method and int
+        The method with its step as a number, and the number of steps.
+    """
+
+    method: str | Method = "nesterov"
+    stop: int = 100
+    _: KW_ONLY
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Run the method on rows, sparse rows or a tensor, which stays on its device.
+
+        float32 stays float32. Labels are of any type, and a weight of 2 counts the row twice.
+        """
+        stop = whole_number("stop", self.stop)
+        rows = self._rows(*self._opened(X, y, sample_weight))
+        return self._keep(rows, search(rows, get_method(self.method), stop))
+
+
+@dataclass(eq=False, repr=False)
+class StoppedLogisticRegressionCV(_SoftmaxRegression):
     r"""Softmax regression by a gradient method, stopped where held-out rows are predicted best.
 
     .. math:: \hat k = \arg\min_k \sum_i -\log P\bigl(y_i \mid x_i; B_k^{(-\kappa(i))}\bigr)
@@ -165,33 +169,21 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     'stop 86, held-out log loss 0.076'
     """
 
-    def __init__(
-        self,
-        method: str | Method | Sequence[str | Method] = "auto",
-        cv: Any = 5,
-        scoring: str | Callable[..., float] = "neg_log_loss",
-        *,
-        class_weight: ClassWeight = None,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        rng: Any = None,
-        one_standard_error: bool = False,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.cv = cv
-        self.scoring = scoring
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.rng = rng
-        self.one_standard_error = one_standard_error
-        self.verbose = verbose
+    method: str | Method | Sequence[str | Method] = "auto"
+    cv: Any = 5
+    scoring: str | Callable[..., float] = "neg_log_loss"
+    _: KW_ONLY
+    class_weight: ClassWeight = None
+    fit_intercept: bool = True
+    max_iter: int = 1000
+    rng: Any = None
+    one_standard_error: bool = False
+    verbose: bool = False
 
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -204,7 +196,7 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
         X, places, weights = self._opened(X, y, sample_weight)
         rows = self._rows(X, places, weights, self._splits(cv, places, groups))
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
-        given = self.method if isinstance(self.method, list | tuple) else [self.method]
+        given: Any = self.method if isinstance(self.method, list | tuple) else [self.method]
         methods = get_methods([VanishingDecay() if str(one) == "auto" else one for one in given])
         runs: list[CrossEntropyPlan] = []
         with progress_shown(truth_value("verbose", self.verbose)):
@@ -242,17 +234,15 @@ class StoppedLogisticRegressionCV(StoppedLogisticRegression):
     def _score(self, places: Places, weights: Array | None) -> Score:
         """Return the negative mean score of the test sets and its standard error, as a function."""
         scorer = get_scorer(self.scoring)
-        model = FromDecisions()
-        model.classes_ = self.classes_
 
         def score(kept: list[list[Tested]]) -> tuple[float, float]:
             found = []
             for parts in kept:
                 rows = np.concatenate([one for one, _ in parts])
                 logits = np.concatenate([values for _, values in parts], axis=1)
-                options = {} if weights is None else {"sample_weight": weights[rows]}
+                own = None if weights is None else weights[rows]
                 values = logits[1] - logits[0] if len(logits) == 2 else logits.T
-                found.append(scorer(model, values, self.classes_[places[rows]], **options))
+                found.append(scored(scorer, self.classes_, values, places[rows], own))
             spread = np.std(found) / np.sqrt(len(found) - 1) if len(found) > 1 else np.nan
             return -float(np.mean(found)), float(spread)
 

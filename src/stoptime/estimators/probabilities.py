@@ -322,15 +322,20 @@ class OnLabels:
             slopes, shifts = calibrated_at_stops(predictions[part], place, weights)
             values = predictions[part] + shifts.reshape(apart)
             scores = label_scores(self.name, slopes.reshape(apart) * values, place, weights)
-            found.append(self._each(slopes, values, place, weights) if scores is None else scores)
+            if scores is None:
+                pairs = zip(values, slopes, strict=True)
+                given = self.scorer, self.classes
+                scores = np.array([scored(*given, v, place, weights, a) for v, a in pairs])
+            found.append(scores)
         return np.concatenate(found)
 
-    def _each(self, slopes: Floats, values: Floats, place: Any, weights: Any) -> Floats:
-        """Call the scorer at one stop after the other."""
-        options = {} if weights is None else {"sample_weight": weights}
-        model = FromDecisions()
-        model.classes_ = self.classes
-        found = []
-        for model.slope_, decisions in zip(slopes, values, strict=True):
-            found.append(self.scorer(model, decisions, self.classes[place], **options))
-        return np.array(found)
+
+def scored(
+    scorer: Any, classes: Any, decisions: Floats, place: Any, weights: Any, slope: float = 1.0
+) -> float:
+    """Return what a scorer of labels and a classifier says of decision values."""
+    model = FromDecisions()
+    model.classes_ = classes
+    model.slope_ = slope
+    options = {} if weights is None else {"sample_weight": weights}
+    return float(scorer(model, decisions, classes[place], **options))

@@ -81,17 +81,17 @@ def checked(X: Any, y: Any, check: Any = check_array) -> tuple[Any, Any, Places]
 
     A tensor stays on its device, where half precision becomes single precision.
     """
+    if kind_of(X) in {"stream", "operator", "rows"} and not hasattr(X, "__array__"):
+        raise TypeError(
+            f"Cross-entropy needs rows in memory; got {type(X).__name__}. StoppedClassifierCV "
+            "takes such data."
+        )
     classes, places = classes_of(y)
     if is_device_array(X):
         xp = array_namespace(X)
         is_small = xp.isdtype(X.dtype, "real floating") and X.dtype != xp.float64
         X, _ = checked_device(as_dtype(X, xp.float32) if is_small else X, places)
         return finite_tensor(X), classes, places
-    if kind_of(X) in {"stream", "operator", "rows"} and not hasattr(X, "__array__"):
-        raise TypeError(
-            f"Cross-entropy needs rows in memory; got {type(X).__name__}. StoppedClassifierCV "
-            "takes such data."
-        )
     X = check(X, dtype=DTYPES, accept_sparse="csr")
     check_consistent_length(np.empty((X.shape[0], 0)), places)
     return X, classes, places

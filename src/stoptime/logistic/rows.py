@@ -79,8 +79,9 @@ class Rows:
         # rows, their places in X, their classes, the runs that they train and then those that they
         # test, how many they train, and weights of shape (runs, n): zero for rows of other runs
         self.blocks: list[tuple[Any, Places, Any, list[int], int, Any]] = []
-        # numbers of a block: few enough for the cache of a processor, or a gigabyte of a device
-        numbers = 2**28 if is_device_array(X) else 2**18
+        # numbers of a block: a gigabyte of a device; 16 MB of a processor, which bound the memory,
+        # and are enough for one product that threads rarely have to wait for one another
+        numbers = 2**28 if is_device_array(X) else 2**21
         # rows of a test set share the runs that they train; rows of several test sets have all runs
         label = np.arange(1, count) @ members[count:]
         label *= members[count:].sum(axis=0).max() <= 1

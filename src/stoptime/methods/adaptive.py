@@ -13,7 +13,7 @@ import numpy as np
 from stoptime.methods.base import Checks, Method
 from stoptime.methods.recurrence import MOST_ITERATIONS, Indices, at_stops
 from stoptime.methods.schedules import LONGEST_SEARCH
-from stoptime.support.arrays import Array, Floats, slices
+from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
 
 
@@ -32,15 +32,22 @@ class Recursion(NamedTuple):
 
 
 class Products:
-    """XᵀX/n = VSVᵀ, as the matrix that is cheaper to multiply with."""
+    """XᵀX/n = VSVᵀ, as the matrix that is cheaper to multiply with, and the columns of Xᵀy/n."""
 
-    def __init__(self, vectors: Array, eigenvalues: Array) -> None:
-        self.vectors = vectors
-        self.eigenvalues = eigenvalues
+    def __init__(self, spectrum: Any, name: str) -> None:
+        if spectrum.solver == "kernel":
+            raise ValueError(f"{name} sees features, and a kernel has none: fit linear columns.")
+        if spectrum.geometry is not None:
+            raise ValueError(f"{name} has a geometry of its own: give no penalty_matrix.")
+        self.vectors: Array = on_host(spectrum.vectors).astype(np.float64, copy=False)
+        self.eigenvalues = spectrum.eigenvalues.astype(np.float64)
+        rank = len(self.eigenvalues)
+        z = spectrum.response.astype(np.float64)
+        self.cross: Array = self.vectors @ z.reshape(rank, int(np.prod(z.shape[1:])))
         self.whole = None
         # below half of the rank, two products with the basis are cheaper
-        if 2 * len(eigenvalues) > len(vectors):
-            self.whole = (vectors * eigenvalues) @ vectors.T
+        if 2 * rank > len(self.vectors):
+            self.whole = (self.vectors * self.eigenvalues) @ self.vectors.T
 
     def __matmul__(self, coef: Array) -> Array:
         if self.whole is not None:
@@ -81,28 +88,37 @@ class Adaptive(Method):
     @abstractmethod
     def _recursion(self) -> Recursion: ...
 
-    def coefficients_at(self, products: Products, cross: Array, stops: Floats) -> Array:
-        """Return coefficients of shape (n_stops, p, n_targets) from XᵀX/n and Xᵀy/n."""
+    def coefficients_at(self, spectrum: Any, stops: Floats) -> Array:
+        """Return the coefficients at these stops, (n_stops, p, n_targets)."""
+        products = Products(spectrum, self.name)
         numbers, which = self._numbers(stops)
-        found = [coef for coef, _ in at_stops(self._run(products, cross, None), numbers)]
-        return np.array(found).reshape(len(numbers), *cross.shape)[which]
+        with np.errstate(over="ignore", invalid="ignore"):
+            run = at_stops(self._run(products, products.cross, None), numbers)
+            coef = np.array([found for found, _ in run])
+        if not np.isfinite(coef).all():
+            raise ValueError(
+                f"Coefficients of {self} overflow: rescale X and y, or use another lr."
+            )
+        return coef.reshape(len(numbers), *products.cross.shape)[which]
 
-    def freedom_at(self, products: Products, cross: Array, stops: Floats) -> Array:
-        """Return the trace of d(fit)/dy for every stop and target, of shape (n_stops, n_targets).
+    def freedom_at(self, spectrum: Any, stops: Floats) -> Array:
+        """Return the trace of d(fit)/dy at every stop, with a column for each target if many.
 
         The response acts through Xᵀy/n = Vz alone, so derivatives by z are enough: p x rank
         numbers for each target.
         """
+        products = Products(spectrum, self.name)
         numbers, which = self._numbers(stops)
-        traces = np.empty((len(numbers), cross.shape[1]))
+        traces = np.empty((len(numbers), products.cross.shape[1]))
         basis = products.vectors
         weights = basis * products.eigenvalues
         # several arrays of derivatives are held at once, so targets are taken in blocks
-        for block in slices(cross.shape[1], 2**20 // max(1, basis.size)):
-            run = at_stops(self._run(products, cross[:, block], basis), numbers)
+        for block in slices(traces.shape[1], 2**20 // max(1, basis.size)):
+            run = at_stops(self._run(products, products.cross[:, block], basis), numbers)
             for row, (_, slope) in zip(traces, run, strict=True):
                 row[block] = np.einsum("pr,pqr->q", weights, slope)
-        return traces[which]
+        freedom: Array = traces[which] + int(spectrum.fit_intercept)
+        return freedom[:, 0] if spectrum.response.ndim == 1 else freedom
 
     def _numbers(self, stops: Floats) -> tuple[Indices, Indices]:
         """Return the distinct stops, ascending, and the place of each stop among them."""

@@ -243,18 +243,9 @@ def _after(method: Iteration, s: Array, t: Array, start: float) -> Array:
             f"A stop after {distinct[-1]} iterations is beyond the limit of "
             f"{MOST_ITERATIONS}: use stop=inf, a larger step, or the flow."
         )
-    eigenvalue, stop = np.broadcast_arrays(
-        np.arange(s.size).reshape(s.shape), which.reshape(stops.shape)
-    )
-    # entries are filled stop by stop, so that no iterate is kept
-    groups = np.split(
-        np.argsort(stop, axis=None, kind="stable"), np.cumsum(np.bincount(stop.ravel()))[:-1]
-    )
-    found = np.empty(stop.size)
-    run = at_stops(method.run(s.ravel(), np.array(start)), distinct)
-    for entries, value in zip(groups, run, strict=False):
-        found[entries] = value[eigenvalue.flat[entries]]
-    return found.reshape(stop.shape)
+    run = method.run(s.ravel(), np.array(start))
+    table = np.array([*at_stops(run, distinct)]).reshape(len(distinct), s.size)
+    return np.asarray(table[which.reshape(stops.shape), np.arange(s.size).reshape(s.shape)])
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoptime.methods.base import Checks, Complex, Monotone, once_tuned
-from stoptime.support.arrays import Array
+from stoptime.methods.special import piecewise
+from stoptime.support.arrays import TINY, Array
 from stoptime.support.checks import whole_number
 
 
@@ -77,7 +78,7 @@ class IteratedRidge(Monotone):
     Parameters
     ----------
     times : int, default=2
-        The q above. A gain costs as many multiplications.
+        The q above.
 
     Examples
     --------
@@ -92,16 +93,18 @@ class IteratedRidge(Monotone):
     _checks: ClassVar[Checks] = {"times": whole_times}
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return (1 + (t / self.times) * s) ** -float(self.times)
+        # a power multiplies the rounding of 1 + x by q, which a logarithm of small x has not
+        q = float(self.times)
+        cases = [
+            (s * (t / q) < 0.5, lambda x: np.exp(-q * np.log1p(x))),
+            (s * (t / q) >= 0.5, lambda x: (1 + x) ** -q),
+        ]
+        return piecewise(cases, s * (t / q))
 
     def _gain(self, s: Array, t: Array) -> Array:
         time = t / self.times
-        ratio = 1 / (1 + time * s)
-        # φ = (t/q)(r + r² + … + r^q) with r = 1/(1 + ts/q): no two terms cancel
-        total = np.zeros_like(ratio)
-        for _ in range(self.times):
-            total = ratio * (1 + total)
-        return time * total
+        x = np.maximum(s * time, TINY)  # for which the formula gives q, as at zero
+        return np.asarray(time * (-np.expm1(-self.times * np.log1p(x)) / x))
 
 
 @dataclass(frozen=True)

@@ -73,18 +73,6 @@ class CentredOperator:
             image = image - self.root**2 @ image
         return (self.root * image.T).T
 
-    def outer(self) -> Any:
-        """Return AAᵀ from XXᵀ, by centring its rows and columns in place."""
-        gram = self.X.outer()
-        if self.centre:
-            shares = self.root**2
-            means = gram @ shares
-            gram -= means
-            gram -= (means - shares @ means)[:, None]
-        gram *= self.root
-        gram *= self.root[:, None]
-        return gram
-
 
 def assembled(
     data: Any,
@@ -142,17 +130,18 @@ def _diagonalised(
 
 
 @np.errstate(over="ignore", invalid="ignore")  # overflow is found by the checks
-def by_features(sample: Sample, moments: Statistics, solver: str = "gram") -> Spectrum:
-    """Diagonalise XᵀX; the X of the solver "kernel" are features of landmarks."""
+def by_features(sample: Sample, moments: Statistics) -> Spectrum:
+    """Diagonalise XᵀX."""
     m, powers, s, vectors = _diagonalised(moments, sample.fit_intercept)
-    if solver == "kernel":
-        # eigenvalues of a kernel fall to rounding, so that there is no better factorisation
+    fade_out = sample.X.fade_out
+    if fade_out:
+        # there is no gap below which a better factorisation would begin
         first = _rank_cut(s, sample.rounding)
     else:
         first = _resolve(sample, s, vectors, partial(_image_gram, sample, m.feature_mean))
     response = on_host(vectors.T @ m.cross)
-    known = solver == "kernel"
-    accuracy = EXACT if known else _of_products(sample, s, first, response, powers)
+    accuracy = EXACT if fade_out else _of_products(sample, s, first, response, powers)
+    solver = "kernel" if fade_out else "gram"
     factors = s[first:], vectors[:, first:], response[first:]
     means = m.feature_mean, m.target_mean
     return assembled(sample, factors, means, on_host(m.target_power), solver, accuracy)
@@ -198,6 +187,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
 def by_rows(sample: Sample) -> Spectrum:
     """Diagonalise XXᵀ, whose eigenvectors give those of XᵀX as combinations of the rows."""
     rows: Any
+    root = sample.shares**0.5
     means = sample.means
     powers = column_powers(sample)
     if np.any(on_host(means[0]) ** 2 > NEAR**2 * powers):
@@ -205,15 +195,17 @@ def by_rows(sample: Sample) -> Spectrum:
         rows, means, powers = centred(sample)
         product = rows @ rows.T
     else:
-        rows = CentredOperator(sample.X, sample.shares**0.5, sample.fit_intercept)
-        product = rows.outer()
+        rows = CentredOperator(sample.X, root, sample.fit_intercept)
+        product = sample.X.outer()
+        product *= root
+        product *= root[:, None]
     if sample.fit_intercept and len(product) > 1:
-        s, left = without_null(product, sample.shares**0.5, _eigh)
+        s, left = without_null(product, root, _eigh)
     else:
         s, left = _eigh(product)
     first = _resolve(sample, s, left, partial(_image_gram_of, rows.T))
     lengths = np.sqrt(np.maximum(s, 0))
-    targets = (sample.shares**0.5)[:, None] * (as_float64(sample.y) - means[1])
+    targets = root[:, None] * (as_float64(sample.y) - means[1])
     response = lengths[:, None] * on_host(left.T @ targets)
     accuracy = _of_products(sample, s, first, response, powers)
     basis = DualVectors(rows, left[:, first:] / like(left, lengths[first:]))

@@ -28,9 +28,6 @@ from stoptime.spectrum.rows import ArrayRows, Sample
 from stoptime.support.arrays import EPS, Floats, on_host
 from stoptime.support.checks import truth_value
 
-ASYMMETRIC = 1e-6  # of the largest entry: a larger asymmetry is not rounding
-INDEFINITE = 1e-6  # of the largest eigenvalue: a more negative eigenvalue is not rounding
-
 
 def decompose_kernel(
     K: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, fit_intercept: bool = True
@@ -93,7 +90,8 @@ class KernelData(SampleData):
                 f"shape {K.shape}."
             )
         probe = _probes(len(K))
-        if np.linalg.norm(K @ probe - (probe.T @ K).T) > ASYMMETRIC * largest:
+        # a larger asymmetry is not rounding
+        if np.linalg.norm(K @ probe - (probe.T @ K).T) > 1e-6 * largest:
             worst = float(np.abs(K - K.T).max())
             raise ValueError(
                 f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}."
@@ -176,7 +174,8 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
         span, triangle = linalg.qr(factor, mode="economic", overwrite_a=True, check_finite=False)
         eigenvalues, vectors = _eigh(triangle @ triangle.T)
     least, largest = eigenvalues[[0, -1]]
-    if least < -max(INDEFINITE * largest, rounding):
+    # a more negative eigenvalue is not rounding
+    if least < -max(1e-6 * largest, rounding):
         raise ValueError(
             "The kernel is not positive semi-definite on these data (eigenvalues of its matrix, "
             f"divided by n, range from {least:.3g} to {largest:.3g}): choose another kernel, or "

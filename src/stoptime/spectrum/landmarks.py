@@ -22,12 +22,10 @@ from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Want
-from stoptime.spectrum.factorise import advising, by_features
-from stoptime.spectrum.kernel import KernelData
+from stoptime.spectrum.factorise import advising
 from stoptime.spectrum.kinds import rows_in_memory
-from stoptime.spectrum.moments import moments
 from stoptime.spectrum.radial import Columns
-from stoptime.spectrum.row_data import SampleData
+from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.rows import Index, Rows, Sample
 from stoptime.spectrum.source import WITHOUT_BLOCKS, WITHOUT_RESPONSE, Block, Source
 from stoptime.spectrum.sources import Chunks, DaskRows, dask_rows
@@ -43,7 +41,6 @@ from stoptime.support.arrays import (
 )
 
 JITTER = 1e-11  # of the trace of k(Z, Z): features of larger eigenvalues keep four digits
-TRIANGLE_PARTS = 8  # blocks of columns, which leave out nearly half of a triangular product
 KERNEL_VALUES = 2**22  # kernel values at once on the host: 32 MB, enough for fast products
 
 KernelFunction = Callable[[Any, Any], Any]
@@ -108,7 +105,8 @@ class LandmarkFeatures:
 def times_triangle(values: Any, triangle: Any) -> Any:
     """Return the product with an upper triangular matrix, without most of its zeros."""
     out = empty(values, values.shape)
-    for some in slices(len(triangle), -(-len(triangle) // TRIANGLE_PARTS)):
+    # eight blocks of columns leave out nearly half of the product
+    for some in slices(len(triangle), -(-len(triangle) // 8)):
         out[:, some] = values[:, : some.stop] @ triangle[: some.stop, some]
     return out
 
@@ -126,6 +124,7 @@ class LandmarkRows(Rows):
     """Features of the rows of a container: an array, a memory map, a sparse matrix or a tensor."""
 
     can_be_copied = False  # all features together may be far larger than the rows
+    fade_out = True
 
     def __init__(self, X: Any, features: LandmarkFeatures) -> None:
         self.X = X
@@ -166,49 +165,37 @@ class LandmarkRows(Rows):
 
 
 @dataclass(frozen=True)
-class LandmarkData(KernelData):
+class LandmarkData(RowData):
     """A sample with features by landmarks in the place of X.
 
     Two passes, one for the second moments of the features and one that rotates them, give exact
     leave-one-out at every stop. Without a row, the fit still has it among its landmarks if it is
-    one of them.
+    one of them. The same landmarks serve all folds.
     """
 
     @classmethod
-    def of(  # type: ignore[override]
-        cls, X: Any, y: Any, sample_weight: Any, features: LandmarkFeatures
-    ) -> LandmarkData:
+    def of(cls, X: Any, y: Any, sample_weight: Any, features: LandmarkFeatures) -> LandmarkData:
         """Return data of checked rows and response, which is put where the features are."""
         if not is_device_array(y):
             y = like(features.landmarks, np.asarray(y, np.float64))
         rows = LandmarkRows(X, features)
         return cls(Sample.of(rows, as_float64(y), sample_weight, features.centred))
 
-    _fold = SampleData._fold  # the same landmarks serve all folds
-
     def subset(self, rows: NDArray[np.intp]) -> LandmarkData:
         """Return some of the rows."""
         every = cast("LandmarkRows", self.sample.X)
         some = LandmarkRows(every._taken(rows), every.features)
-        return replace(self, sample=replace(self.sample.take(rows), X=some))
+        return LandmarkData(replace(self.sample.take(rows), X=some))
 
     def with_features(self, features: LandmarkFeatures) -> LandmarkData:
         """Return the same rows with other features."""
         rows = cast("LandmarkRows", self.sample.X)
-        return replace(self, sample=replace(self.sample, X=LandmarkRows(rows.X, features)))
+        return LandmarkData(replace(self.sample, X=LandmarkRows(rows.X, features)))
 
     def test(self, X: Any, y: Any) -> Any:
         """Return the features of new rows as a test set."""
         features = cast("LandmarkRows", self.sample.X).features
-        return SampleData.test(self, features(features.checked(X)), y)
-
-    @cached_property
-    def _spectrum(self) -> Spectrum:
-        """The second moments of the features, diagonalised."""
-        sample = self.sample
-        weights = sample.row_weights
-        found = moments(sample.X, sample.y, weights, single_target=sample.single_target)
-        return by_features(sample, found, "kernel")
+        return super().test(features(features.checked(X)), y)
 
 
 @dataclass(frozen=True)
@@ -242,18 +229,15 @@ def mapped(stream: Any, function: Callable[[Any], Any], width: int) -> Any:
         return replace(stream, X=mapped(stream.X, function, width), names=None)
     if not isinstance(stream, Source):
         rows = dask_rows(stream)
-        return rows.map_blocks(
-            _of_block, function, dtype=np.float64, chunks=(rows.chunks[0], (width,)), meta=_NOTHING
-        )
+        # an empty block tells Dask what a block is, so that it does not try the function
+        options = {"dtype": np.float64, "meta": np.empty((0, 0))}
+        return rows.map_blocks(_of_block, function, chunks=(rows.chunks[0], (width,)), **options)
 
     def read() -> Iterator[Block]:
         for block in stream.blocks():
             yield block._replace(X=_of_block(np.asarray(block.X), function))
 
     return Chunks(read, width, stream.n_rows)
-
-
-_NOTHING = np.empty((0, 0))  # tells Dask what a block is, so that it does not try the function
 
 
 def _of_block(rows: Any, function: Callable[[Any], Any]) -> Any:

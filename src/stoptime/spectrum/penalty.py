@@ -30,20 +30,14 @@ ILL_CONDITIONED = (
 )
 
 
-@dataclass(frozen=True)
 class Scaling:
     """The B of a diagonal L: some columns of X, each multiplied by its scale."""
 
-    columns: NDArray[np.intp]
-    scales: Floats
-    n_features: int
-
-    @property
-    def rank(self) -> int:
-        """Number of columns that are penalised."""
-        return len(self.columns)
-
-    width = rank  # B has as many columns
+    def __init__(self, columns: NDArray[np.intp], scales: Floats, n_features: int) -> None:
+        self.columns = columns
+        self.scales = scales
+        self.n_features = n_features
+        self.rank = self.width = len(columns)
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
@@ -59,18 +53,12 @@ class Scaling:
         return out
 
 
-@dataclass(frozen=True)
 class Product:
     """The B of any other L, an array of shape (n_features, rank)."""
 
-    matrix: Floats
-
-    @property
-    def rank(self) -> int:
-        """The rank of L."""
-        return int(self.matrix.shape[1])
-
-    width = rank  # B has as many columns
+    def __init__(self, matrix: Floats) -> None:
+        self.matrix = matrix
+        self.rank = self.width = int(matrix.shape[1])
 
     def of_rows(self, X: Any) -> Any:
         """Return XB."""
@@ -80,27 +68,25 @@ class Product:
         return like(components, self.matrix) @ components
 
 
-@dataclass(frozen=True)
 class Solves:
     r"""The pseudo-inverse of a sparse L with a known basis W of its null space, by sparse solves.
 
     .. math:: L^+\gamma = (I - WW^T)\beta, \qquad (L^TL + EE^T)\beta = L^T\gamma
 
-    with unit vectors E of as many coordinates as determine the null space.
+    with unit vectors E of as many coordinates as determine the null space. The ``width``, the
+    number of rows of L, may be larger than its ``rank``.
     """
 
-    matrix: sparse.csr_array
-    null: Floats
-
-    @property
-    def rank(self) -> int:
-        """The rank of L."""
-        return int(self.null.shape[0] - self.null.shape[1])
-
-    @property
-    def width(self) -> int:
-        """Number of rows of L, which may be larger than its rank."""
-        return int(self.matrix.shape[0])
+    def __init__(self, matrix: sparse.csr_array, null: Floats) -> None:
+        self.matrix = matrix
+        self.null = null
+        self.rank = int(null.shape[0] - null.shape[1])
+        self.width = int(matrix.shape[0])
+        # an L of full row rank is solved as it is, without its square
+        self._is_square = self.width == self.rank
+        self._unit = float(abs(matrix).max())
+        # squares of extreme entries would overflow or underflow
+        self._scaled = matrix / self._unit
 
     def of_rows(self, X: Any) -> Any:
         """Return XL⁺."""
@@ -128,20 +114,6 @@ class Solves:
         for _ in range(self._refinements):
             found += self._factors.solve(right - self._scaled.T @ (self._scaled @ found))
         return found
-
-    @cached_property
-    def _unit(self) -> float:
-        return float(abs(self.matrix).max())
-
-    @cached_property
-    def _scaled(self) -> sparse.csr_array:
-        # squares of extreme entries would overflow or underflow
-        return self.matrix / self._unit
-
-    @property
-    def _is_square(self) -> bool:
-        """Whether L has full row rank, so that it is solved as it is, without its square."""
-        return self.width == self.rank
 
     @cached_property
     def _factors(self) -> SuperLU:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -151,10 +151,17 @@ def by_scikit_learn(options: dict[str, Any], rows: Any, others: Any) -> Any:
     return np.asarray(values)
 
 
-def linear(rows: Any, others: Any) -> Any:
-    """Return the inner products of rows and others, as an array."""
-    product = rows @ others.T
-    return product.toarray() if sparse.issparse(product) else product
+@dataclass(frozen=True)
+class Linear:
+    """The kernel x·x', which has no γ."""
+
+    name: ClassVar[str] = "linear"
+    gamma: ClassVar[None] = None
+
+    def __call__(self, rows: Any, others: Any) -> Any:
+        """Return the inner products of rows and others, as an array."""
+        product = rows @ others.T
+        return product.toarray() if sparse.issparse(product) else product
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,8 @@ class RowData(SampleData):
     def _by_products(self) -> Spectrum:
         # with as many directions as rows every leverage is one, and a sum of shares that XᵀX has
         # to fewer digits than XXᵀ
-        if self.sample.n_features < self.sample.n_rows - self.sample.fit_intercept:
+        tall = self.sample.n_features < self.sample.n_rows - self.sample.fit_intercept
+        if tall or self.sample.X.fade_out:
             return by_features(self.sample, self.moments)
         return by_rows(self.sample)
 

@@ -45,6 +45,7 @@ class Rows(ABC):
     names: tuple[str, ...] | None = None
     precision: Any = np.dtype(np.float64)  # the type that results are rounded to
     can_be_read: bool = True  # whether this is more than products
+    fade_out: bool = False  # whether eigenvalues fall to rounding, as those of a kernel do
     products: int = 0  # with X and Xᵀ so far, column by column, where they are all that is used
     floor: float = 0.0  # images of unit vectors that are no longer than this are rounding
 
@@ -305,6 +306,7 @@ class SomeRows(Rows):
         self.precision = rows.precision
         self.names = rows.names
         self.floor = rows.floor
+        self.fade_out = rows.fade_out
 
     @property
     def can_be_copied(self) -> bool:
@@ -324,9 +326,15 @@ class SomeRows(Rows):
         return self.rows.rotated(self.chosen[index], mean, vectors)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Sample:
-    """Validated rows with their response of shape (n, n_targets) and their weights."""
+    """Validated rows with their response of shape (n, n_targets) and their weights.
+
+    ``precision`` is the type that results are rounded to, None if nothing is rounded. ``rounding``
+    is the relative size of the rounding errors in singular values, the one rank cut, and
+    ``tolerance`` the relative error of the coefficients up to which products of X with itself are
+    trusted.
+    """
 
     X: Rows
     y: Any
@@ -336,6 +344,17 @@ class Sample:
     n_observations: float
     fit_intercept: bool
     single_target: bool
+
+    def __post_init__(self) -> None:
+        self.shape = self.X.shape
+        self.names = self.X.names
+        self.n_rows, self.n_features = self.shape
+        self.n_targets = int(self.y.shape[1])
+        self.on_device = is_device_array(self.y)
+        precision = self.X.precision
+        self.precision: Any = None if str(precision).endswith("float64") else precision
+        self.rounding = EPS * max(self.shape)
+        self.tolerance = TRUSTED["float64" if self.precision is None else "float32"]
 
     @classmethod
     def of(cls, X: Rows, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
@@ -351,59 +370,14 @@ class Sample:
         return replace(self, uneven_shares=shares, n_samples=n, n_observations=count)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.X.shape
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """Names of the columns."""
-        return self.X.names
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.X.shape[0]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of X."""
-        return self.X.shape[1]
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns of y."""
-        return int(self.y.shape[1])
-
-    @property
     def response(self) -> Any:
         """The y in the shape in which it was given."""
         return self.y[:, 0] if self.single_target else self.y
 
     @property
-    def on_device(self) -> bool:
-        """Whether the rows are on a device."""
-        return is_device_array(self.y)
-
-    @property
     def room(self) -> int:
         """Numbers of a block of rows that keeps a device busy."""
         return numbers_on_device(self.y)
-
-    @cached_property
-    def precision(self) -> Any:
-        """The type that results are rounded to; None if nothing is rounded."""
-        return None if str(self.X.precision).endswith("float64") else self.X.precision
-
-    @property
-    def rounding(self) -> float:
-        """Relative size of the rounding errors in singular values: the one rank cut."""
-        return EPS * max(self.X.shape)
-
-    @property
-    def tolerance(self) -> float:
-        """Relative error of the coefficients up to which products of X with itself are trusted."""
-        return TRUSTED["float64" if self.precision is None else "float32"]
 
     @cached_property
     def shares(self) -> Any:

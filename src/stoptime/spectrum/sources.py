@@ -273,7 +273,7 @@ def _release(array: Any) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DaskRows(Source):
     """Dask arrays with the same blocks of rows and one block of columns; X is never gathered."""
 
@@ -281,6 +281,11 @@ class DaskRows(Source):
     y: Any
     weight: Any
     names: tuple[str, ...] | None
+
+    def __post_init__(self) -> None:
+        n, p = self.X.shape
+        self.n_rows = None if np.isnan(n) else int(n)
+        self.n_features = int(p)
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any) -> DaskRows:
@@ -294,16 +299,6 @@ class DaskRows(Source):
         weight = None if sample_weight is None else _aligned("sample_weight", sample_weight, rows)
         names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
         return cls(rows, _aligned("y", y, rows), weight, names)
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """The number of columns."""
-        return int(self.X.shape[1])
-
-    @property
-    def n_rows(self) -> int | None:  # type: ignore[override]
-        """The number of rows, or None if it is not known."""
-        return None if np.isnan(self.X.shape[0]) else int(self.X.shape[0])
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks, each computed when it is asked for."""

@@ -18,7 +18,6 @@ from stoptime.methods.adaptive import Adaptive
 from stoptime.methods.base import Filter, as_filter
 from stoptime.methods.registry import get_method
 from stoptime.paths import Drawing
-from stoptime.spectrum import features
 from stoptime.spectrum.accuracy import ReachError
 from stoptime.spectrum.data import PILOT
 from stoptime.stopping.gcv import shaped
@@ -58,7 +57,7 @@ def training_error(spectrum: Spectrum, method: str | Method, stops: ArrayLike) -
     s = spectrum.eigenvalues[:, None, None].astype(np.float64)
     z = spectrum.response.reshape(len(s), 1, energy.shape[1]).astype(np.float64)
     if isinstance(tuned, Adaptive):
-        coef = features.coefficients(spectrum, tuned, stops)
+        coef = tuned.coefficients_at(spectrum, stops)
         fit = np.einsum("pr,tpq->rtq", on_host(spectrum.vectors), coef)
     else:
         fit = tuned.follow(s[:, 0, 0], z[:, 0], stops, s[:0, 0, 0])[0]
@@ -105,7 +104,7 @@ def _freedom(problem: Problem, stops: Array) -> Floats:
     """Return the degrees of freedom, of shape (n_stops, 1) or (n_stops, n_targets)."""
     tuned, spectrum = problem.tuned, problem.spectrum
     if isinstance(tuned, Adaptive):
-        return features.freedom(spectrum, tuned, stops).reshape(len(stops), -1)
+        return tuned.freedom_at(spectrum, stops).reshape(len(stops), -1)
     s, weights = spectrum.atoms
     freedom = (weights * s) @ as_filter(tuned).gain(s[:, None], stops)
     return freedom[:, None] + spectrum.n_unpenalised
