@@ -208,14 +208,14 @@ def row(outcome: Mapping[str, Any]) -> list[str]:
 
 
 def results(outcomes: Iterable[Mapping[str, Any]]) -> str:
-    """Return the table of some results, followed by the reasons of losing cases."""
+    """Return the table of some results, followed by the reasons of those that miss their goals."""
     outcomes = list(outcomes)
     head = ("problem", "against", "stoptime", "peer", "ratio", "goal", "verdict")
-    reasons = [
-        f"- {one['name']}, against {one['peer']}, {verdict(one).lower()}: {one['why']}"
-        for one in outcomes
-        if verdict(one) in {"LOSES", "below its goal"}
-    ]
+    missed: dict[str, list[str]] = {}
+    for one in outcomes:
+        if verdict(one) in {"LOSES", "below its goal"}:
+            missed.setdefault(one["why"], []).append(f"{one['name']}, against {one['peer']}")
+    reasons = [f"- {'; '.join(names)}: {why}" for why, names in missed.items()]
     return "\n".join([table(head, map(row, outcomes)), *([""] if reasons else []), *reasons])
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,9 @@ from benchmarks.comparison import Case, Measures, Work, best, command, measure, 
 from benchmarks.harness import label, load, machine_line
 from benchmarks.kernel_times import bare, smooth
 
+with suppress(ImportError):  # the page is written without torch
+    import torch
+
 PAGE = "benchmarks.md"
 N_STOPS = 100
 WHY = "Probably the leave-one-out errors of all rows at all stops, which the peer does not compute."
@@ -30,8 +34,6 @@ RUNS = {"rows": 1_000_000, "columns": 1024, "classes": 100, "folds": 5, "steps":
 
 def waited_for() -> float:
     """Return the time after the device has finished all its work."""
-    import torch  # noqa: PLC0415 - an optional peer
-
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter()
@@ -39,8 +41,6 @@ def waited_for() -> float:
 
 def data(n: int, p: int, decay: float = 0.0, precision: str = "float32") -> tuple[Any, Any]:
     """Return data on the device, with eigenvalues i^-decay and as much noise as signal."""
-    import torch  # noqa: PLC0415
-
     generator = torch.Generator("cuda").manual_seed(0)
     options = {"dtype": getattr(torch, precision), "device": "cuda", "generator": generator}
     sizes = torch.arange(1, p + 1, device="cuda") ** (-decay / 2)
@@ -51,8 +51,6 @@ def data(n: int, p: int, decay: float = 0.0, precision: str = "float32") -> tupl
 
 def classes(n: int, p: int, q: int, decay: float = 0.0, device: str = "cuda") -> tuple[Any, Any]:
     """Return rows around the centre of each class, with variances i^-decay, and their labels."""
-    import torch  # noqa: PLC0415
-
     options = {"device": device, "generator": torch.Generator(device).manual_seed(0)}
     labels = torch.randint(0, q, (n,), **options)
     place = torch.arange(1, p + 1, device=device)
@@ -63,8 +61,6 @@ def classes(n: int, p: int, q: int, decay: float = 0.0, device: str = "cuda") ->
 
 def algebra(X: Any) -> None:
     """Compute what every solver by products has to compute, in double precision."""
-    import torch  # noqa: PLC0415
-
     rows = X.double()
     rows @ torch.linalg.eigh(rows.T @ rows)[1]
 
@@ -78,8 +74,6 @@ def least_squares(job: Job, make: Callable[[], tuple[Any, Any]]) -> Work:
     ours = job(X, y)
 
     def memory(*_: object) -> Measures:
-        import torch  # noqa: PLC0415
-
         torch.cuda.reset_peak_memory_stats()
         ours()
         held = torch.cuda.max_memory_allocated() / X.nbytes
@@ -111,8 +105,6 @@ def cross_entropy(
 
     The step is so small that the error still falls after the last one.
     """
-    import torch  # noqa: PLC0415
-
     X, y = classes(rows, columns, classes_, decay=0.5, device=device)
     coef = torch.full((columns, (folds + 1) * classes_), 1e-3, device=device)
     method = st.Nesterov(step=1e-3)
@@ -129,8 +121,6 @@ def cross_entropy(
 
 def landmarks(n: int, m: int) -> Work:
     """Compare a kernel with landmarks with the bare algebra, on 20 columns."""
-    import torch  # noqa: PLC0415
-
     X, y = (torch.from_numpy(one).cuda() for one in smooth(n, 20))
     block = torch.randn(16_384, m, dtype=torch.float64, device="cuda")
     model = st.StoppedKernelRegressorCV(kernel="rbf", gamma=0.05, n_landmarks=m)
@@ -177,8 +167,6 @@ def cases() -> Iterator[Case]:
 
 def device() -> str:
     """Return the name of the GPU."""
-    import torch  # noqa: PLC0415
-
     return str(torch.cuda.get_device_name())
 
 

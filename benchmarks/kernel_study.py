@@ -17,14 +17,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import multiprocessing
 import time
-from functools import lru_cache
+import warnings
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.stats import gmean
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
@@ -122,18 +121,16 @@ class Task(NamedTuple):
     fold: int
 
 
-table_at = lru_cache(maxsize=4)(read)
-
-
 def measured(folder: Path, task: Task) -> dict[str, Any]:
     """Return error and processor time of a model in one fold, with what describes its table."""
-    data = table_at(place(folder, task.table))
+    data = read(place(folder, task.table))
     splitter = StratifiedKFold if data.is_classes else KFold
     X = data.columns
     y = data.y
     folds = splitter(FOLDS, shuffle=True, random_state=task.repeat)
     train, test = list(folds.split(X, y))[task.fold]
-    with threadpool_limits(1):
+    # a category that is in the test rows alone is no news
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
         try:
             model = model_of(task.model, data)
             seconds = fit_seconds(model, X[train], y[train])
@@ -181,37 +178,22 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def run(folder: Path, tasks: list[Task], jobs: int, seconds: float, out: Path) -> None:
     """Measure what is not in the file yet, and add each result at once, until time is up."""
     end = time.monotonic() + seconds
-    known = lines_of(out)
-    done = {Task(*(one[name] for name in Task._fields)) for one in known}
+    done = {Task(*(one[name] for name in Task._fields)) for one in lines_of(out)}
     waiting = [one for one in tasks if one not in done]
-    # how long the other folds took tells which fits can still end in time
-    took = {(one["table"], one["model"]): one["seconds"] for one in known}
-    results: SimpleQueue[Any] = SimpleQueue()
-    running = 0
-    # "spawn": threads of OpenMP do not survive a fork; leaving the pool ends what still runs
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool, out.open("a") as file:
-        while True:
-            left = end - time.monotonic()
-            short = [one for one in waiting if took.get((one.table, one.model), 0) < left]
-            for task in short[: jobs - running]:
-                waiting.remove(task)
-                pool.apply_async(measured, (folder, task), callback=results.put)
-                running += 1
-            if not running:
-                break
-            try:
-                one = results.get(timeout=max(left, 0))
-            except Empty:
-                break
-            running -= 1
+    started = (one for one in waiting if time.monotonic() < end)
+    left = len(waiting)
+    # one task at a time for each process, so that results are written as they come
+    workers = Parallel(jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
+    with out.open("a") as file:
+        for one in workers(delayed(measured)(folder, task) for task in started):
+            left -= 1
             if "failure" in one:
                 print(f"{one['table']}: {one['model']} {one['failure']}", flush=True)
                 continue
-            took[one["table"], one["model"]] = one["seconds"]
             file.write(json.dumps(one, separators=(",", ":")) + "\n")
             file.flush()
             print(f"{one['table']}: {one['model']} {one['seconds']:.1f} s", flush=True)
-    print(f"{len(waiting) + running} fits are left")
+    print(f"{left} fits are left")
 
 
 # ---------------------------------------------------------------- the page

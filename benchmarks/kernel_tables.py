@@ -14,6 +14,7 @@ import csv
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def place(folder: Path, name: str) -> Path:
     return folder / f"{name.replace(' ', '_')}.npz"
 
 
+@lru_cache(maxsize=4)  # for the fits of one process
 def read(path: Path) -> Table:
     """Read a table that was written into a folder."""
     with np.load(path) as stored:

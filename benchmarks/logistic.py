@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -51,9 +51,9 @@ def calibration_error(y: Any, chances: Any, classes: Any) -> float:
     return float(np.abs(np.bincount(bins, top - right, 15)).sum() / len(y))
 
 
-def models() -> dict[str, Any]:
+def models(methods: Mapping[str, Any]) -> dict[str, Any]:
     """Return all classifiers, new ones."""
-    stopped = {name: st.StoppedLogisticRegressionCV(method) for name, method in METHODS.items()}
+    stopped = {name: st.StoppedLogisticRegressionCV(method) for name, method in methods.items()}
     penalties = np.geomspace(1e-4, 1e4, 20)
     peer = LogisticRegressionCV(Cs=penalties, cv=5, scoring="neg_log_loss", max_iter=2000)
     return stopped | {PEER: peer, SQUARED: st.StoppedClassifierCV()}
@@ -68,7 +68,7 @@ def linearised(X: Any, y: Any, model: Any) -> Any:
     return st.StoppedLogisticRegression(model.method_, int(stops[np.argmin(errors)])).fit(X, y)
 
 
-def compared(problem: Problem) -> dict[str, Any]:
+def compared(problem: Problem, methods: Mapping[str, Any] = METHODS) -> dict[str, Any]:
     """Return log loss, calibration error and time of every classifier, averaged over splits."""
     sums: dict[str, Any] = {}
     quick: list[float] = []
@@ -79,7 +79,7 @@ def compared(problem: Problem) -> dict[str, Any]:
         )
         scaler = StandardScaler().fit(X)
         X, X_new = scaler.transform(X), scaler.transform(X_new)
-        for name, model in models().items():
+        for name, model in models(methods).items():
             spent = harness.fit_seconds(model, X, y)
             chances = model.predict_proba(X_new)
             loss = log_loss(y_new, chances)

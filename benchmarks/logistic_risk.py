@@ -9,7 +9,7 @@ is involved. The figure shows one of the settings along the whole path.
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -82,12 +82,15 @@ def path(rows: Rows, method: Any, steps: int, finer: bool = False) -> tuple[Any,
     return np.array([shown[-1, :, :-1] for shown in islice(run, steps + 1)]), tuned
 
 
-def simulated(given: argparse.Namespace) -> dict[str, Any]:
+def simulated(
+    draws: int,
+    settings: Mapping[str, tuple[float, float, float]] = SETTINGS,
+    methods: Mapping[str, st.Iteration] = METHODS,
+) -> dict[str, Any]:
     """Return least excess losses over that of ridge, and the curves of a setting."""
-    draws = given.draws
     ratios: dict[str, Any] = {}
     curves: dict[str, Any] = {}
-    for name, setting in SETTINGS.items():
+    for name, setting in settings.items():
         least: dict[str, list[float]] = {}
         for seed in range(draws):
             X, y, coef = drawn(setting, seed)
@@ -103,7 +106,7 @@ def simulated(given: argparse.Namespace) -> dict[str, Any]:
             rows = Rows(X[:ROWS], y[:ROWS], 2, constant=0.0, centred=False)
             # a penalty on the difference of two logits is half of that on both
             drawn_curves = {"ridge": np.stack([1 / np.sqrt(2 * PENALTIES), losses])}
-            for kind, method in METHODS.items():
+            for kind, method in methods.items():
                 found, tuned = path(rows, method, STEPS.get(kind, 200), finer=True)
                 # the difference of two logits that are opposite
                 losses = excess(new, coef, 2 * found[1:, 0].T)
@@ -194,8 +197,11 @@ def picture(results: dict[str, Any], page: str) -> Figure:
     """Draw the excess loss against the time of the path and the equivalent penalty."""
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     ax = figure.add_subplot()
-    for kind, (colour, style) in COLOURS.items():
-        times, losses = np.array(results["curves"][kind])
+    for kind, curve in results["curves"].items():
+        if kind not in COLOURS:
+            continue
+        times, losses = np.array(curve)
+        colour, style = COLOURS[kind]
         ax.plot(times, losses, style, color=on(page, colour), label=kind, linewidth=1.8)
     ax.set(
         xscale="log",
@@ -228,4 +234,4 @@ def parts() -> dict[str, str]:
 
 if __name__ == "__main__":
     figures = {"logistic-risk": lambda page: picture(load(FILE), page)}
-    command(__doc__, FILE, simulated, {PAGE: parts}, figures, draws=20)
+    command(__doc__, FILE, lambda given: simulated(given.draws), {PAGE: parts}, figures, draws=20)

@@ -21,7 +21,6 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "dark_figures",
-    "first_uses",
     "tidy",
 ]
 # a button copies the code alone, without prompts and output

@@ -80,7 +80,7 @@ if torch is not None:
 else:
     path = st.path(st.decompose(X, Y, fit_intercept=False), method, np.arange(1, STEPS + 1))
     for coef in path.coef:
-        judge(coef.T)
+        judge(coef)
 
 steps = np.arange(1, STEPS + 1)
 left_out = st.leave_one_out(X, Y, method, steps, fit_intercept=False)
@@ -91,7 +91,7 @@ print(
 )
 
 fig, ax = plt.subplots()
-ax.plot(steps, errors, label="new rows, weights of torch")
+ax.plot(steps, errors, label="new rows")
 ax.plot(steps, left_out.errors.mean(axis=1), "--", label="exact leave-one-out")
 ax.axvline(plan.iterations, color="0.5", label="the plan stops here")
 ax.set(xlabel="steps", ylabel="mean squared error", xscale="log", ylim=(0, 3 * at_stop))

@@ -1,6 +1,7 @@
 """The documentation quotes messages that are raised and names that are public."""
 
 import ast
+import pydoc
 import re
 from pathlib import Path
 
@@ -67,6 +68,10 @@ def test_the_reference_shows_every_public_name():
         and getattr(getattr(st, name), "__name__", None) not in modules
     }
     assert missing == set()
+    every = re.findall(r"auto(?:class|function|exception|module|data):: (\S+)$", text, re.MULTILINE)
+    assert len(every) == len(set(every))
+    for name in every:
+        assert pydoc.locate(name) is not None, name
 
 
 def luminance(color):

@@ -80,8 +80,12 @@ def scrape(_block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]
         plots.darken(figure)
         figure.savefig(file.with_stem(f"{file.stem}-dark"), dpi=DPI)
         place = os.path.relpath(file, gallery_conf["src_dir"])
+        width, height = figure.get_size_inches()
         text += (
-            f"\n.. image:: /{place}\n   :alt: {'; '.join(titles) or file.stem}\n   :class: figure\n"
+            f"\n.. container:: {'panels' if width > 2 * height else 'panel'}\n\n"
+            f"   .. image:: /{place}\n"
+            f"      :alt: {'; '.join(titles) or file.stem}\n"
+            "      :class: figure\n"
         )
     plt.close("all")
     return text

@@ -66,7 +66,7 @@ def test_one_file_that_refers_to_nothing_and_runs_nothing(page):
 
 def test_the_numbers_are_those_of_the_fit():
     fit = st.fit_table("diabetes", "target")
-    text = report.page(fit)
+    text = report.page(fit).replace("\u00a0", " ")
     for _, value, detail in key_figures(fit):
         assert value in text
         assert detail.replace("'", "&#x27;").replace('"', "&quot;") in text

@@ -82,6 +82,8 @@ def test_tables_are_aligned_and_methods_named_with_their_parameters():
     assert table == "method  stop\nridge      1\nflow     100"
     assert method_in_words(st.AcceleratedFlow()) == "accelerated-flow (friction 3)"
     assert method_in_words(st.Ridge()) == "ridge"
+    inner = st.Averaged(st.Nesterov(1 / 3))
+    assert method_in_words(inner).startswith("averaged (nesterov (step 0.3333, friction 3), kind")
 
 
 @pytest.mark.parametrize("value", [1.59910940073, 1.25, 1.0, 1 + 1e-15, 1.0785828, 2.0005])

@@ -196,7 +196,7 @@ def test_the_logarithm_of_a_target_is_fitted_and_mapped_back(houses, tmp_path):
     np.testing.assert_allclose(st.predict_interval(loaded, X), jackknife, rtol=1e-12)
     np.testing.assert_allclose(st.to_sklearn(fit).predict(X), fit.predict(X), rtol=1e-12)
     st.report.write(tmp_path / "r.html", same, X, houses["price"], name="price")
-    assert f"{100 * fit.errors.explained:.1f} %" in (tmp_path / "r.html").read_text()
+    assert f"{100 * fit.errors.explained:.1f}\u00a0%" in (tmp_path / "r.html").read_text()
 
 
 def test_weights_count_rows(houses):

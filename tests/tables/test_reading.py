@@ -73,6 +73,12 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
             [["New York", "1,5"], ["Rome", "02"]],
             None,
         ),
+        (
+            "      a      b\nNew Rome € 1.50 \n    Rome € 21.5\n",
+            [["New Rome", "€ 1.50"], ["Rome", "€ 21.5"]],
+            None,
+        ),
+        ("    a b\n0   1 x y\n10 22 z\n", [["1", "x y"], ["22", "z"]], "no name"),
         ('[{"a": 1, "b": "02"}, {"b": "x y"}]', [[1, "02"], [None, "x y"]], None),
         ('{"a": [1, 3],\n "b": [2, 4]}', [[1, 2], [3, 4]], None),
         ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', [[1, 2], [3, 4]], None),
@@ -90,12 +96,7 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
         ("BZh,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),  # as a compressed file begins
     ],
 )
-@pytest.mark.parametrize("arrow", [True, False])
-def test_text_is_understood_as_it_comes_and_kept_as_it_is(
-    tmp_path, monkeypatch, content, values, message, arrow
-):
-    if not arrow:
-        monkeypatch.setattr("stoptime.tables.reading.find_spec", lambda _: None)
+def test_text_is_understood_as_it_comes_and_kept_as_it_is(tmp_path, content, values, message):
     table = read_table(written(tmp_path / "data.txt", content))
     frame = table.frame.astype(object).where(table.frame.notna(), None)
     assert values is None or frame.to_numpy().tolist() == values

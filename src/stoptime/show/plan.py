@@ -18,7 +18,7 @@ from stoptime.methods.schedules import Schedule
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.decompose import decompose
 from stoptime.support.checks import nonnegative, positive_number, whole_number
-from stoptime.support.wording import aligned, rounded_up
+from stoptime.support.wording import aligned, method_in_words, rounded_up
 from stoptime.theory.calibration import possible_eigenvalues
 from stoptime.theory.stochastic import SpectrumSource
 
@@ -58,7 +58,7 @@ class Plan:
         return list(dict.fromkeys(run for run in runs if run is not None))
 
     def _name(self, run: PlannedRun) -> str:
-        return describe(run.method.in_units_of(1 / self.loss_scale))
+        return method_in_words(run.method.in_units_of(1 / self.loss_scale), step="lr")
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Estimate the largest ratio of each run at any iteration; a dot is where it stops."""
@@ -127,21 +127,6 @@ class Plan:
                 "gradient; enough: this batch size adds at most 1 % to the risk"
             )
         return notes
-
-
-def describe(method: Method) -> str:
-    """Return a short description of the method, in the terms of torch if they exist."""
-    shown = {one.name: getattr(method, one.name) for one in fields(method)}
-    if shown.get("momentum") is not None:
-        shown.pop("friction", None)  # a constant momentum takes its place
-    options = []
-    for name, value in shown.items():
-        if value is None or value is False:
-            continue
-        text = f"{value:.3g}" if isinstance(value, float) else str(value)
-        text = describe(value) if isinstance(value, Method) else text
-        options.append(f"{ {'step': 'lr', 'method': ''}.get(name, name) } {text}".strip())
-    return f"{method.name} ({', '.join(options)})"
 
 
 class _Options(TypedDict, total=False):

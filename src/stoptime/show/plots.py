@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stoptime.support.arrays import Floats
 from stoptime.support.checks import installed
 from stoptime.support.wording import number
 
@@ -59,6 +60,12 @@ def new_figure(*grid: int, **options: Any) -> tuple[Figure, Any]:
 
 def _axes(ax: Axes | None) -> Axes:
     return new_figure()[1] if ax is None else ax
+
+
+def _show_dip(ax: Axes, heights: Floats) -> None:
+    # beside numbers of another order of magnitude, the dip would vanish on a linear axis
+    if heights.size and heights.max() > 10 * heights.min() > 0:
+        ax.set_yscale("log")
 
 
 def coefficients(path: Path, ax: Axes | None = None) -> Axes:
@@ -112,9 +119,7 @@ def error_curve(
             ax.axhline(limit, color="0.6", ls=":", linewidth=1, label="one standard error above")
     else:
         ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
-    # beside errors of another order of magnitude, the dip would vanish on a linear axis
-    if errors.size and errors.max() > 10 * errors.min() > 0:
-        ax.set_yscale("log")
+    _show_dip(ax, errors)
     title = "\n".join(wrap(choice.message, 60))
     ax.set(xscale="log", xlabel="stop", ylabel="estimated prediction error", title=title)
     ax.legend()
@@ -146,9 +151,7 @@ def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
     ax.plot(stops, curve.variance[drawn], color=color, linewidth=1.0, ls=":", label="variance")
     ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
     ax.set(xscale="log", xlabel="stop", ylabel="risk")
-    # beside risks of another order of magnitude, the dip would vanish on a linear axis
-    if curve.total[drawn].max(initial=0) > 10 * curve.best_total > 0:
-        ax.set_yscale("log")
+    _show_dip(ax, curve.total[drawn])
     ax.set_title(f"{LABELS.get(name, name)}: risk along the path")
     ax.legend()
     return ax

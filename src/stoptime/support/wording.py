@@ -54,13 +54,23 @@ def did_you_mean_class(name: object, classes: Mapping[str, type]) -> str:
     return f': did you mean "{same}"?' if same else did_you_mean(name, classes)
 
 
-def method_in_words(method: Any) -> str:
-    """Return the name of a method and its parameters, such as "accelerated-flow (friction 3)"."""
-    parts = [
-        f"{name.replace('_', ' ')} {number(value) if isinstance(value, float) else value}"
-        for name, value in method.get_params().items()
-        if value is not None
-    ]
+def method_in_words(method: Any, step: str = "step") -> str:
+    """Return the name of a method and its parameters, such as "accelerated-flow (friction 3)".
+
+    ``step`` is what its step is called.
+    """
+    given = method.get_params()
+    if given.get("momentum") is not None:
+        given.pop("friction", None)  # a constant momentum takes its place
+    parts = []
+    for name, value in given.items():
+        if value is None or value is False:
+            continue
+        shown = number(value) if isinstance(value, float) else value
+        if hasattr(value, "get_params"):  # an average, for one, has a method as a parameter
+            shown = method_in_words(value, step)
+        called = {"step": step, "method": ""}.get(name, name.replace("_", " "))
+        parts.append(f"{called} {shown}".strip())
     return f"{method.name} ({', '.join(parts)})" if parts else method.name
 
 

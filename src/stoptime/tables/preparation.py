@@ -90,9 +90,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     >>> preparation = TablePreparation(standardise=False).fit(frame)
     >>> preparation.transform(frame[:2]).tolist()
     [[1250.0, 1.0, 0.0], [980.5, 0.0, 1.0]]
-    >>> print(preparation.notes_[0])
-    Column "paid": text such as '1.250,00 €', read as numbers with the decimal sign ',' and the \
-unit '€'; kinds={"paid": "text"} keeps it as text.
+    >>> print(preparation.notes_[0].split(", ")[0])
+    Column "paid": text such as '1.250,00 €'
+    >>> preparation.decisions_["paid"].form
+    Form(kind='number', decimal=',', unit='€', formats=())
     """
 
     # the display of a pipeline in a notebook links to its page

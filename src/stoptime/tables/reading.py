@@ -20,8 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,6 @@ from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import has_decimals, pandas
 
 BUILT_IN = "diabetes"
-# as pandas has it
-MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
-MANY_BLANKS = r"\s{2,}"  # between columns that are aligned, whose texts may have single blanks
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
@@ -184,11 +177,9 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         text = text[for_excel.end() :].lstrip("\r\n")
     sample = "\n".join(text[: 2**16].splitlines()[:50])
     delimiter = for_excel[1] if for_excel else _delimiter(sample)
-    if delimiter == MANY_BLANKS:
-        text = "\n".join(re.sub(MANY_BLANKS, "\t", line.strip()) for line in text.splitlines())
-        delimiter = "\t"
-    encoded = text.encode()
-    file = io.BytesIO(encoded)
+    if delimiter == "," and "," not in sample.partition("\n")[0]:
+        text, delimiter = _with_tabs(text, sample), "\t"
+    file = io.StringIO(text)
     pd = pandas()
 
     def read(**options: Any) -> Any:
@@ -205,38 +196,11 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
     head = read(index_col=False, nrows=1000, dtype=str)
     plain = [one for one in head.columns if has_decimals(head[one])]
     kinds: dict[str, type] = {one: float if one in plain else str for one in head.columns}
-    frame = _by_arrow(encoded, delimiter, kinds)
-    if frame is not None:
-        return _named(frame, names, messages)
     try:
         frame = read(index_col=False, dtype=kinds)
     except ValueError:  # a word among the numbers
         frame = read(index_col=False, dtype=str)
     return _named(frame, names, messages)
-
-
-def _by_arrow(content: bytes, delimiter: str, kinds: dict[str, type]) -> Any:
-    """Return what pandas reads, in a fraction of the time; None for text that is irregular."""
-    # pandas leaves out blanks before a field, and lines of blanks
-    irregular = len(kinds) == 1 or len(delimiter) > 1 or f"{delimiter} ".encode() in content
-    if irregular or find_spec("pyarrow") is None:
-        return None
-    arrow = import_module("pyarrow")
-    reader = import_module("pyarrow.csv")
-    types = {one: arrow.string() if kind is str else arrow.float64() for one, kind in kinds.items()}
-    try:
-        table = reader.read_csv(
-            io.BytesIO(content),
-            # the first row has the names
-            reader.ReadOptions(column_names=[*kinds], skip_rows_after_names=1),
-            reader.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content),
-            reader.ConvertOptions(
-                column_types=types, null_values=MISSING, strings_can_be_null=True
-            ),
-        )
-    except arrow.ArrowInvalid:  # pandas fills up short rows, and says what is wrong with others
-        return None
-    return table.to_pandas()
 
 
 def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list[str]]:
@@ -256,12 +220,30 @@ def _delimiter(sample: str) -> str:
         if found in sample.partition("\n")[0]:
             return found
     # blanks separate fields only where every line has as many of them
-    for blanks in (r"\s+", MANY_BLANKS):
-        lines = sample.splitlines()
-        counts = {len(re.split(blanks, line.strip())) for line in lines if line.strip()}
-        if len(counts) == 1 and counts != {1}:
-            return blanks
-    return ","
+    counts = {len(line.split()) for line in sample.splitlines() if line.strip()}
+    return r"\s+" if len(counts) == 1 and counts != {1} else ","
+
+
+def _with_tabs(text: str, sample: str) -> str:
+    """Return lines of columns that are aligned by blanks with tabs between them; others as is.
+
+    Texts may have blanks too, so that a column ends only where all lines have one.
+    """
+    for whole in (sample, text):
+        lines = list(map(str.rstrip, whole.splitlines()))
+        filled = [any(map(str.strip, place)) for place in zip_longest(*lines, fillvalue="")]
+        ends = [i for i in range(1, len(filled)) if filled[i - 1] and not filled[i]]
+        if not ends:
+            return text
+        named = [bool(lines[0][start:end].strip()) for start, end in pairwise([0, *ends, None])]
+        # a first column without a name may number the rows; elsewhere, as for the sign of a
+        # currency, what has no name belongs to the column on its right
+        named[0] = named[0] or all(line[: ends[0]].strip() for line in lines[1:])
+        ends = [end for end, has_name in zip(ends, named[:-1], strict=True) if has_name]
+        if not named[-1]:
+            ends = ends[:-1]
+    spans = list(pairwise([0, *ends, None]))
+    return "\n".join("\t".join(line[a:b].strip() for a, b in spans) for line in lines if line)
 
 
 def _reason(error: Exception) -> str:

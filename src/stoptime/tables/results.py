@@ -26,7 +26,9 @@ class TableOf:
 def summary(fit: Any) -> str:
     """Return what ``stoptime fit`` prints: key figures, classes, coefficients, the comparison."""
     rows = [("data", Path(fit.source).name, size(fit)), *key_figures(fit)]
-    width, middle = (max(len(row[i]) for row in rows) for i in (0, 1))
+    width = max(len(name) for name, _, _ in rows)
+    # the long name of a method needs no room, because nothing stands beside it
+    middle = max(len(value) for _, value, meaning in rows if meaning)
     lines = [f"{a:{width}}  {b:{middle}}  {c}" for a, b, c in rows]
     tables = [*class_tables(fit), coefficient_table(fit, 12), comparison_table(fit)]
     shown = (aligned([one.head, *one.rows]) for one in tables if one.rows)

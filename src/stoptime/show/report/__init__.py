@@ -105,7 +105,7 @@ def page(fit: TableFit) -> str:
         sections += f'<div class="cells">{body}</div></section>'
         links += f'<a href="#s{key}">{title}</a>'
     tiles = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(detail)}</small></dd></div>"
+        f"<div><dt>{escape(name)}</dt><dd>{_number(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in results.key_figures(fit)
     )
     method = method_in_words(fit.model.method_)
@@ -127,12 +127,17 @@ def _size(fit: TableFit) -> str:
     return f"{results.size(fit)}, in {Path(fit.source).name}."
 
 
+def _number(text: str) -> str:
+    """Return a number with its standard error, which stay on one line."""
+    return re.sub(" (?=[±%])|(?<=±) ", "\u00a0", escape(text))
+
+
 def _table(table: results.TableOf) -> str:
     title = escape(table.title)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
     rows = ""
     for first, *rest in table.rows:
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        cells = "".join(f"<td>{_number(cell)}</td>" for cell in rest)
         rows += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>'
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     wide = f'<div class="wide" tabindex="0" role="region" aria-label="{title}">{body}</div>'
@@ -296,6 +301,11 @@ def _data(fit: TableFit) -> list[str]:
     if fit.preparation is not None:
         every = list(fit.preparation.decisions_.values())[:100]
         # some texts of a column are enough to recognise it
-        rows = tuple((one.column, one.kind, ", ".join(one.levels[:6])) for one in every)
-        cells.append(_table(results.TableOf("Columns", ("column", "kind", "texts"), rows)))
+        head = (
+            ("column", "kind", "texts") if any(one.levels for one in every) else ("column", "kind")
+        )
+        rows = tuple(
+            (one.column, one.kind, ", ".join(one.levels[:6]))[: len(head)] for one in every
+        )
+        cells.append(_table(results.TableOf("Columns", head, rows)))
     return [text, *cells]
