@@ -121,7 +121,7 @@ class LeaveOneOut(CurveRule):
             curve.stops[:, None],
             curve.errors,
             whole=whole,
-            fine=fine_stops(curve.problem.spectrum, curve.problem.filter),
+            fine=curve.fine,
         )
         errors = curve.errors
         if not per_target:
@@ -170,10 +170,14 @@ class LeaveOneOut(CurveRule):
 
 
 class _Stage(NamedTuple):
-    """The last of some stops, and a function of stops up to it, like that of a :class:`_Curve`."""
+    """The last of some stops, and a function of stops up to it, like that of a :class:`_Curve`.
+
+    ``is_quick`` says whether it takes no pass over the rows.
+    """
 
     last: float
     heights: Callable[[Array, Places], Floats]
+    is_quick: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +197,20 @@ class _Curve:
         """The least mean error on the grid."""
         return float(self.errors.mean(axis=1).min())
 
+    @property
+    def fine(self) -> float:
+        """The distance of stops at which every dip shows, if so many are quick to compute."""
+        if not all(stage.is_quick for stage in self.stages):
+            return np.inf
+        return fine_stops(self.problem.spectrum, self.problem.filter)
+
     def heights(self, points: Array, columns: Places) -> Floats:
         """Return errors at stops, (n_points, n_brackets), each of the column of its bracket."""
         if len(self.stages) == 1:
             return self.stages[0].heights(points, columns)
         out: Any = np.full(points.shape, np.inf)
         first = 0.0
-        for last, heights in self.stages:
+        for last, heights, _ in self.stages:
             inside = (points > first) & (points <= last)
             if inside.any():
                 out = np.where(inside, heights(points, columns), out)
@@ -303,7 +314,7 @@ class _Search:
             heights: Any = partial(self._heights, problem)
             if look is not None:
                 heights = partial(look.errors_between, method)
-            stages.append(_Stage(float(own[-1]), heights))
+            stages.append(_Stage(float(own[-1]), heights, is_quick=look is not None))
             found = self.errors(problem, own) if look is None else look.errors_at(method, own)
             found = found[len(errors) - start :]
             if limits is None:
