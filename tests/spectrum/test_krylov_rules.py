@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
-from sklearn.model_selection import ShuffleSplit
+from sklearn.model_selection import GroupKFold, ShuffleSplit
 
 import stoptime as st
 from stoptime.spectrum import krylov as growing
@@ -27,6 +27,27 @@ def data(n, p, seed=0, noise=0.1):
 
 
 SHAPES = [(120, 60), (60, 120)]
+
+
+@pytest.mark.usefixtures("all_are_large")
+@pytest.mark.parametrize(("shape", "operator"), [(SHAPES[0], True), (SHAPES[1], False)])
+@pytest.mark.parametrize("name", ["nesterov-flow", "nesterov", "conjugate-gradient"])
+def test_cross_validation_needs_no_rows(name, shape, operator):
+    X, y = data(*shape)
+    Y = np.column_stack([y, y**2])
+    groups = np.arange(len(y)) // 7
+    options = {"stops": [1, 3, 9, 27], "cv": GroupKFold(4), "method": name}
+    model = st.StoppedRegressorCV(**options, per_target=name != "conjugate-gradient")
+    A = aslinearoperator(X) if operator else X
+    given = {"sample_weight": 1.0 + groups % 2, "groups": groups}
+    exact = model.fit(X.toarray(), Y, **given)
+    errors, stop, coef = exact.errors_, exact.stop_, exact.coef_
+    predicted = exact.predict(X.toarray())
+    found = model.fit(A, Y, **given)
+    np.testing.assert_allclose(found.errors_, errors, rtol=1e-5)
+    np.testing.assert_array_equal(found.stop_, stop)
+    np.testing.assert_allclose(found.coef_, coef, atol=1e-5 * np.abs(coef).max())
+    np.testing.assert_allclose(found.predict(A), predicted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("all_are_large")

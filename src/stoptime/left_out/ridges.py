@@ -53,7 +53,7 @@ class Ridges:
     def prefers_operators(self, n_targets: int) -> bool:
         """Tell whether operators of the filters take fewer products than ridges of all targets."""
         ridges = 2 * len(self.penalties)
-        filters = self._whole.shape[1]
+        filters = self.weights.shape[1]
         rank = len(self.eigenvalues)
         operators = filters * (ridges * (rank + 1) + n_targets * rank)
         return operators < n_targets * ridges * (rank + filters)
