@@ -61,3 +61,13 @@ def test_the_unit_of_the_response_does_not_matter():
         found = st.leave_one_out(DATA.X, scale * DATA.y, "nesterov-flow", [2.0])
         np.testing.assert_allclose(found.errors / scale**2, expected.errors)
         np.testing.assert_allclose(found.standard_errors / scale**2, expected.standard_errors)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e12, 1e30])
+def test_numbers_of_components_do_not_depend_on_the_unit_of_the_features(rng, scale):
+    X = rng.standard_normal((12, 4))
+    y = X @ np.arange(4.0) + rng.standard_normal(12)
+    stops = [0.0, 1.0, 2.0, 3.0, 4.0]
+    expected = st.leave_one_out(X, y, st.SpectralCutoff(), stops).errors
+    found = st.leave_one_out(scale * X, y, st.SpectralCutoff(), stops).errors
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -152,6 +152,24 @@ def test_the_lowest_point_between_stops_is_exact_for_parabolas(center):
     np.testing.assert_allclose(least, [5, 6])
 
 
+def test_a_wide_bracket_does_not_give_narrow_ones_more_points():
+    stops = np.concatenate([[0.0], np.arange(1.0, 41.0), [60.0, 80.0, 100.0], [np.inf]])
+    looked = []
+
+    def heights(points, owner):
+        looked.append(points.size)
+        return 2 + np.cos(np.pi * points) - np.exp(-((points - 71.0) ** 2)) + 0 * owner
+
+    # the grid has a dip at every odd stop, and the lowest point lies far from the last stops
+    columns = heights(stops[:-1], 0)[:, None]
+    columns = np.concatenate([columns, [[3.0]]])
+    columns[-3] = 1.0
+    found, least = lowest_between(heights, stops[:, None], columns, whole=False, fine=0.1)
+    np.testing.assert_allclose(found, 71.0, rtol=1e-3)
+    assert least[0] < 0.001
+    assert sum(looked[1:]) < 20 * 34 + 600
+
+
 def test_the_lowest_whole_stop_is_found():
     stops = np.unique(np.round(np.geomspace(1, 1e6, 40)))
 

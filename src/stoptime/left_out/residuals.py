@@ -363,6 +363,8 @@ def ended(method: Filter, eigenvalues: Array, stops: Array) -> Array:
     """Return the stops, with infinity for those at which the path is least squares to rounding."""
     if not method.reaches_least_squares or method.oscillates or not eigenvalues.size:
         return stops
+    if isinstance(method, SpectralCutoff):  # whose stops are numbers of components
+        return stops
     # from a gain·s of 1e20 on a path is least squares, also where a row is left out
     with np.errstate(over="ignore"):
         learned = (method.pace * stops) ** method.time_power >= 1e20 / eigenvalues[0]

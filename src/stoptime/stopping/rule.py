@@ -293,10 +293,27 @@ def lowest_between(
 def _smooth_zoom(
     heights: Any, stops: Array, places: Places, owner: Places, fine: float
 ) -> tuple[Array, Array]:
-    """Return the lowest point near each dip: the vertex of a parabola in the logarithm."""
+    """Return the lowest point near each dip, from as many points as its bracket needs."""
     # late oscillations are shorter than the distance of the stops around them
-    widest = float(np.max(stops[places + 1, owner] - stops[places - 1, owner]))
-    count = int(np.clip(widest / fine, 8, 256)) + 1
+    widths = stops[places + 1, owner] - stops[places - 1, owner]
+    counts = np.clip(widths / fine, 8, 256)
+    # powers of two, so that brackets are few calls, and a wide one does not make all others slow
+    counts = 2 ** np.ceil(np.log2(counts)).astype(int)
+    found = np.empty(len(places))
+    errors = np.empty(len(places))
+    for count in np.unique(counts):
+        few = counts == count
+        found[few], errors[few] = _vertices(heights, stops, places[few], owner[few], count + 1)
+    return found, errors
+
+
+def _vertices(
+    heights: Any, stops: Array, places: Places, owner: Places, count: int
+) -> tuple[Array, Array]:
+    """Return the lowest of so many points of each bracket, or the vertex of a parabola there.
+
+    The parabola is one in the logarithm.
+    """
     with np.errstate(divide="ignore"):
         before, here, after = np.log(stops[places + np.array([[-1], [0], [1]]), owner])
     # zero has no logarithm: a step back as long as the step ahead
