@@ -305,12 +305,14 @@ def _zoom(
     errors = np.empty(len(places))
     for count in np.unique(counts):
         few = counts == count
-        found[few], errors[few] = _vertices(heights, stops, places[few], owner[few], count + 1)
+        found[few], errors[few] = _vertices(
+            heights, stops, places[few], owner[few], count=count + 1, smooth=smooth
+        )
     return found, errors
 
 
 def _vertices(
-    heights: Any, stops: Array, places: Places, owner: Places, count: int
+    heights: Any, stops: Array, places: Places, owner: Places, *, count: int, smooth: bool
 ) -> tuple[Array, Array]:
     """Return the lowest of so many points of each bracket, or the vertex of a parabola there.
 
