@@ -122,6 +122,7 @@ class LeaveOneOut(CurveRule):
             curve.errors,
             whole=whole,
             fine=curve.fine,
+            smooth=not curve.problem.filter.oscillates,
         )
         errors = curve.errors
         if not per_target:

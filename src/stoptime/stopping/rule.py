@@ -261,6 +261,7 @@ def lowest_between(
     *,
     whole: bool,
     fine: float = np.inf,
+    smooth: bool = False,
 ) -> tuple[Array, Floats]:
     """Return the stop at which each column of errors is least, and its error.
 
@@ -268,6 +269,7 @@ def lowest_between(
     share one column of them. Every dip that is nearly as low as the lowest stop is looked into:
     ``heights`` are errors at stops (n_points, n_brackets), each of the column that its bracket
     belongs to. With ``whole``, stops are whole numbers; other ones this ``fine`` show every dip.
+    Of curves that are ``smooth`` the lowest error is that of a parabola, to about seven digits.
     """
     stops = np.broadcast_to(stops, columns.shape)
     each = np.arange(columns.shape[1])
@@ -280,7 +282,7 @@ def lowest_between(
     if whole:
         points, errors = _whole_zoom(heights, stops, places, owner)
     else:
-        points, errors = _smooth_zoom(heights, stops, places, owner, fine)
+        points, errors = _zoom(heights, stops, places, owner, fine=fine, smooth=smooth)
     # of several brackets of one column the lowest comes last
     for bracket in np.argsort(-errors, kind="stable"):
         column = owner[bracket]
@@ -290,8 +292,8 @@ def lowest_between(
     return found, least
 
 
-def _smooth_zoom(
-    heights: Any, stops: Array, places: Places, owner: Places, fine: float
+def _zoom(
+    heights: Any, stops: Array, places: Places, owner: Places, *, fine: float, smooth: bool
 ) -> tuple[Array, Array]:
     """Return the lowest point near each dip: the vertex of a parabola in the logarithm."""
     # late oscillations are shorter than the distance of the stops around them
@@ -310,12 +312,15 @@ def _smooth_zoom(
     bend = low - 2 * here + high
     # on a line there is no vertex
     move = np.where(bend > 0, (low - high) / np.where(bend > 0, 2 * bend, 1.0), 0.0)
-    vertex = logs[middle, each] + np.clip(move, -1, 1) * (logs[1] - logs[0])
-    there = heights(np.exp(vertex)[None], owner)[0]
-    # errors of sharp waves are no parabola
-    better = there < errors[lowest, each]
-    found = np.exp(np.where(better, vertex, logs[lowest, each]))
-    return found, np.where(better, there, errors[lowest, each])
+    move = np.clip(move, -1, 1)
+    vertex = np.exp(logs[middle, each] + move * (logs[1] - logs[0]))
+    if smooth:
+        there = np.maximum(here + (high - low) / 2 * move + bend / 2 * move**2, 0)
+    else:
+        there = heights(vertex[None], owner)[0]  # sharp waves are no parabola
+    least = errors[lowest, each]
+    found = np.where(there < least, vertex, np.exp(logs[lowest, each]))
+    return found, np.minimum(there, least)
 
 
 def _whole_zoom(heights: Any, stops: Array, places: Places, owner: Places) -> tuple[Array, Array]:
