@@ -195,8 +195,8 @@ def _content(model: Any) -> dict[str, Any]:
     if not hasattr(model, "method_") or coef is None:
         raise TypeError(
             f"{type(model).__name__} cannot be saved as JSON, nor become a model of scikit-learn: "
-            "only estimators of stoptime named Stopped... can, alone or after TablePreparation. Use "
-            "skops or pickle."
+            "only estimators of stoptime named Stopped... can, alone or after TablePreparation. "
+            "Use skops or pickle."
         )
     if getattr(model, "_multilabel", False):
         raise ValueError("A model of several labels for a row cannot be saved: pickle it.")
