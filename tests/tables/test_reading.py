@@ -111,6 +111,7 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
         ('\n\na,b\n"1\n2", "x ""y"" z"\n\nNA,-\n', [["1\n2", 'x "y" z'], [None, "-"]], None),
         ('a,b\n1.5e3,"x\n, y"\nn/a,5\n 2.5,7\n', [[1500, "x\n, y"], [None, "5"], [2.5, "7"]], None),
         ("a,b\n1.5\n2.5,7\n", [[1.5, None], [2.5, "7"]], None),
+        ("  \r\n\na,b\n1,2\n", [["1", "2"]], None),
         ("BZh,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),  # as a compressed file begins
     ],
 )

@@ -180,7 +180,7 @@ def _decoded(content: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _text_frame(text: str, messages: list[str]) -> tuple[Any, list[str]]:
-    text = text.lstrip("\r\n")
+    text = re.sub(r"\A(?: *[\r\n])+", "", text)
     for_excel = re.match(r"sep=(.)\r?\n", text, re.IGNORECASE)
     if for_excel:
         text = text[for_excel.end() :].lstrip("\r\n")
