@@ -151,6 +151,16 @@ def test_plot_shows_that_the_plan_is_the_best_stop(data, method):
     assert found.plot(ax) is ax
 
 
+def test_a_step_that_momentum_alone_stands_is_compared_with_the_automatic_step(data):
+    X, y = data
+    largest = st.decompose(X, y).eigenvalues.max()
+    planned = plan(X=X, y=y, method=HeavyBall(3 / largest, 0.9))
+    assert planned.run.method.step == 3 / largest
+    assert planned.descent.method.step == pytest.approx(1 / largest)
+    with pytest.raises(ValueError, match=r"HeavyBall.* diverges"):
+        plan(X=X, y=y, method=HeavyBall(10 / largest, 0.9))
+
+
 def test_what_cannot_be_planned(data):
     X, y = data
     for options, message in [

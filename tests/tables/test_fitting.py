@@ -156,6 +156,9 @@ def test_numbers_stay_numbers_where_asked_or_likely(rng):
     frame = pd.DataFrame({"a": rng.normal(size=50), "y": rng.integers(0, 2, 50)})
     assert st.fit_table(frame, "y", classify=False).classes is None
     rated = st.fit_table(frame.assign(y=rng.integers(1, 6, 50)), "y")
+    categories = frame.assign(y=pd.Categorical(rng.integers(1, 6, 50)))
+    assert st.fit_table(categories, "y").classes is not None
+    assert st.fit_table(categories, "y", classify=False).classes is None
     assert rated.classes is None
     assert "classify=True takes them as classes" in rated.notes[0]
     money = st.fit_table(frame.assign(y=[f"€ {i},50" for i in range(50)]), "y")

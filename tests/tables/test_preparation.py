@@ -253,6 +253,17 @@ def test_booleans_and_decimals_with_gaps_are_numbers(frame):
     assert Z[0, preparation.get_feature_names_out().tolist().index("cost")] == 1.5
 
 
+def test_categories_are_numbers_where_asked(frame):
+    rooms = pd.Series([3, 4, 30, 4] * 10, index=frame.index, dtype="category")
+    plain = frame.assign(rooms=rooms.astype(float))
+    expected = TablePreparation().fit(plain).transform(plain)
+    preparation = TablePreparation(kinds={"rooms": "number"})
+    np.testing.assert_array_equal(
+        preparation.fit(frame.assign(rooms=rooms)).transform(frame.assign(rooms=rooms)), expected
+    )
+    assert "rooms=30" in TablePreparation().fit(frame.assign(rooms=rooms)).get_feature_names_out()
+
+
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
@@ -262,6 +273,8 @@ def test_booleans_and_decimals_with_gaps_are_numbers(frame):
         ({}, {"kinds": {"town": "word"}}, r"kinds\['town'\] must be"),
         ({}, {"missing": "ignore"}, "missing must be"),
         ({}, {"categories": 0}, "categories must be"),
+        ({}, {"categories": 2.5}, "categories must be"),
+        ({"size": 1e200}, {}, 'Column "size" has 1e\\+200, whose square may overflow'),
         ({}, {"drop": ["size", "town", "garden", "built"]}, "No column is left"),
         (
             {"size": 3.0},
@@ -274,6 +287,12 @@ def test_booleans_and_decimals_with_gaps_are_numbers(frame):
 def test_mistakes_are_told_with_what_to_change(frame, change, options, words):
     with pytest.raises(ValueError, match=words):
         TablePreparation(**options).fit(frame.assign(**change))
+
+
+@pytest.mark.parametrize("options", [{"drop": "town"}, {"na": "Oslo"}])
+def test_one_word_is_no_list_of_words(frame, options):
+    with pytest.raises(TypeError, match=r"must be a list; got '(\w+)': write \w+=\['\1'\]"):
+        TablePreparation(**options).fit(frame)
 
 
 def test_new_rows_must_have_the_columns_and_kinds(frame):

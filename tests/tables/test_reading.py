@@ -79,6 +79,24 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
             None,
         ),
         ("    a b\n0   1 x y\n10 22 z\n", [["1", "x y"], ["22", "z"]], "no name"),
+        # the nearer column has what has no name, and a name of two words has values below one
+        (
+            "a              b\nNew York       1\nRome          22\n",
+            [["New York", "1"], ["Rome", "22"]],
+            None,
+        ),
+        (
+            "a                  b\n2020-01-01 10:00   1\n2020-01-02 11:00   2\n",
+            [["2020-01-01 10:00", "1"], ["2020-01-02 11:00", "2"]],
+            None,
+        ),
+        ("a       b\n" + "x       1\n" * 60 + "        2\n", None, None),
+        ("a  b  c\n1     2\n3     4\n", [["1", None, "2"], ["3", None, "4"]], None),
+        ('"a" "b"\n"row 1" 1 "x y"\n"2" 3 "z"\n', [["1", "x y"], ["3", "z"]], "no name"),  # of R
+        ('{"a": 1, "b": "x"}\n', [[1, "x"]], None),
+        ('{"a": 1, "b": "x\u2028y"}\n{"a": 3, "b": "z"}', [[1, "x\u2028y"], [3, "z"]], None),
+        (b'\xef\xbb\xbf[{"a": 1, "b": 2}]', [[1, 2]], None),
+        ('[{"a": 1, "b": 2}]'.encode("utf-16"), [[1, 2]], None),
         ('[{"a": 1, "b": "02"}, {"b": "x y"}]', [[1, "02"], [None, "x y"]], None),
         ('{"a": [1, 3],\n "b": [2, 4]}', [[1, 2], [3, 4]], None),
         ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}\n', [[1, 2], [3, 4]], None),
@@ -93,6 +111,7 @@ def test_a_workbook_tells_what_was_left_out(tmp_path):
         ('\n\na,b\n"1\n2", "x ""y"" z"\n\nNA,-\n', [["1\n2", 'x "y" z'], [None, "-"]], None),
         ('a,b\n1.5e3,"x\n, y"\nn/a,5\n 2.5,7\n', [[1500, "x\n, y"], [None, "5"], [2.5, "7"]], None),
         ("a,b\n1.5\n2.5,7\n", [[1.5, None], [2.5, "7"]], None),
+        ("  \r\n\na,b\n1,2\n", [["1", "2"]], None),
         ("BZh,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]], None),  # as a compressed file begins
     ],
 )
@@ -102,6 +121,22 @@ def test_text_is_understood_as_it_comes_and_kept_as_it_is(tmp_path, content, val
     assert values is None or frame.to_numpy().tolist() == values
     assert (message is None) == (not table.messages)
     assert message is None or message in table.messages[0]
+
+
+def test_blanks_separate_columns_only_where_all_lines_agree(tmp_path):
+    """A gap after many full lines shifts no values, and words of one column stay together."""
+    later = "a  b  c\n" + "1  2  3\n" * 60 + "1     4\n"
+    frame = read_table(written(tmp_path / "a.txt", later)).frame
+    assert frame.iloc[-1].isna().tolist() == [False, True, False]
+    for one in ("my value\n1\n2\n", "my value\nx y\nz\n", "a b c\n1 1 2.5 x\n2 3 4.5 y\n"):
+        frame = read_table(written(tmp_path / "b.txt", one)).frame
+        assert list(frame.columns) == [one.partition("\n")[0]]
+    named = read_table(
+        written(tmp_path / "c.txt", "first name  age\nJohn         12\nMary          3\n")
+    )
+    assert named.frame.to_dict("list") == {"first name": ["John", "Mary"], "age": ["12", "3"]}
+    broken = read_table(written(tmp_path / "d.csv", '"a\nb",c\n1,2\n'))
+    assert list(broken.frame.columns) == ["a\nb", "c"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +153,7 @@ def test_text_is_understood_as_it_comes_and_kept_as_it_is(tmp_path, content, val
         (gzip.compress(ROWS, mtime=0)[:-12], "Compressed file ended before"),
         (b"PK\x03\x04 cut off", r"it is damaged \(File is not a zip file\). Save the table as CSV"),
         (gzip.compress(b"", mtime=0)[:10] + b"\xff" * 50, "it is damaged"),
-        ('{"a": 1, "y": 2}', "is JSON, but no list of rows and no dict of columns"),
+        ('{"a": 1, "y": [2, 3], "z": [4]}', "is JSON, but no list of rows and no dict of columns"),
         ('[{"a": 1, "y": 2}', "is JSON, but no list of rows and no dict of columns"),
         (archive(), "the archive holds 0 files"),
         (archive("a.csv", "b.csv"), "the archive holds 2 files: unpack"),

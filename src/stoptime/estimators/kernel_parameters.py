@@ -73,7 +73,7 @@ class KernelParameters(BaseEstimator):
         if self._kernel_is("auto") and self.gamma != "auto":
             raise ValueError(
                 "gamma means something else for every kernel: name the kernel, for example "
-                'kernel="rbf", or leave gamma="auto".'
+                'kernel="rbf", or give gamma="auto".'
             )
         if self.standardise not in (True, False, "auto"):
             raise ValueError(

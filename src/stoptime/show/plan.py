@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 class Plan:
     """How long to run a method to match ridge with a penalty, compared with other methods.
 
-    ``run`` is the requested method, ``descent`` is gradient descent with the same step, and
-    ``safer`` is the same method with friction 5, if it has a friction other than 5. The loss of the
-    run is ``loss_scale`` times ‖y - Xβ‖²/(2n); steps are printed as learning rates for that loss.
+    ``run`` is the requested method, ``descent`` is gradient descent with the same step, or 1/L
+    where it diverges with that, and ``safer`` is the same method with friction 5, if it has a
+    friction other than 5. The loss of the run is ``loss_scale`` times ‖y - Xβ‖²/(2n); steps are
+    printed as learning rates for that loss.
     """
 
     penalty: float
@@ -235,9 +236,14 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
     def made(one: Iteration) -> PlannedRun:
         return planned_run(one, penalty, eigenvalues, complete=complete, n_samples=n_samples)
 
-    descent = made(_configured(get_method("gradient-descent"), chosen.step))
+    run = made(chosen)
+    descent = _configured(get_method("gradient-descent"), chosen.step)
+    try:
+        descent.tuned_to([] if eigenvalues is None else eigenvalues)
+    except ValueError:  # with momentum longer steps converge than without
+        descent = _configured(descent, "auto")
     safer = _safer(chosen)
-    planned = Plan(penalty, made(chosen), descent, None if safer is None else made(safer), scale)
+    planned = Plan(penalty, run, made(descent), None if safer is None else made(safer), scale)
     if batch_size is None:
         return planned
     if data is None:

@@ -19,7 +19,7 @@ from stoptime.tables.assessment import TableFit, compared
 from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import TablePreparation, as_frame, check_columns, counted
 from stoptime.tables.reading import Table, read_table
-from stoptime.tables.values import Form, read, words
+from stoptime.tables.values import Form, pandas, read, words
 
 
 def fit_table(
@@ -132,8 +132,10 @@ def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bo
     """Return the target of the rows that have one, which rows, whether classes, and notes."""
     texts = words(series)
     known = np.array([one is not None for one in texts])
+    # categories are classes also where they are numbers
+    category = classify is not False and isinstance(series.dtype, pandas().CategoricalDtype)
     try:
-        form, values = read(series[known], Form("number"))
+        form, values = read(series[known], None if category else Form("number"))
     except ValueError as error:  # numbers and words
         if classify is not True:
             raise ValueError(f'The target "{name}": {error}') from error

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.support.arrays import Array, Floats
+from stoptime.support.checks import whole_number
 from stoptime.support.user_warnings import warn_user
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import Form, decimal_sign, pandas, read, words
@@ -220,8 +221,11 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     def _check(self) -> None:
         if self.missing not in {"impute", "error"}:
             raise ValueError(f'missing must be "impute" or "error"; got {self.missing!r}.')
-        if self.categories < 1:
-            raise ValueError(f"categories must be at least 1; got {self.categories}.")
+        whole_number("categories", self.categories, least=1)
+        for name in ("drop", "na"):
+            if isinstance(getattr(self, name), str):
+                one = getattr(self, name)
+                raise TypeError(f"{name} must be a list; got {one!r}: write {name}=[{one!r}].")
         for name, kind in (self.kinds or {}).items():
             if kind not in {"number", "date", "text"} and "%" not in kind:
                 raise ValueError(
@@ -249,6 +253,11 @@ class TablePreparation(TransformerMixin, BaseEstimator):
                 "their rows."
             )
         known = values[~gaps]
+        if form.kind != "text" and np.abs(known).max() > 1e100:
+            raise ValueError(
+                f'Column "{name}" has {np.abs(known).max():g}, whose square may overflow: divide '
+                "the column, or name the values that are missing by na."
+            )
         spread = 0.0 if form.kind == "text" else np.ptp(known)
         kind: Any = form.kind
         levels: tuple[str, ...] = ()

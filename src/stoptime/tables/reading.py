@@ -140,19 +140,23 @@ def _frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         return _named(frame, names, told if others else [])
     if not content.strip():
         raise ValueError("it is empty. A table has a line of names, then its rows.")
-    if re.match(rb"\s*(\{|\[\s*[\[{])", content):
-        return _json_frame(content), []
-    return _text_frame(content, path)
+    text, messages = _decoded(content, path)
+    if re.match(r"\s*(\{|\[\s*[\[{])", text):
+        return _json_frame(text), messages
+    return _text_frame(text, messages)
 
 
-def _json_frame(content: bytes) -> Any:
+def _json_frame(text: str) -> Any:
     """Return the frame of a list of rows, a dict of columns, or one row on each line."""
-    text = content.decode("utf-8-sig")
     try:
         try:
             found = json.loads(text)
         except json.JSONDecodeError:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
+            # text may have other signs for the end of a line
+            found = [json.loads(line) for line in text.split("\n") if line.strip()]
+        kinds = set(map(type, found.values())) if isinstance(found, dict) else set()
+        if kinds and not kinds & {list, dict}:
+            found = [found]  # one row
         return pandas().DataFrame(found).rename(columns=str)
     except ValueError as error:
         raise ValueError(
@@ -160,7 +164,8 @@ def _json_frame(content: bytes) -> Any:
         ) from error
 
 
-def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
+def _decoded(content: bytes, path: Path) -> tuple[str, list[str]]:
+    """Return the text of a file, and messages on its encoding."""
     messages = []
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     if encoding != "utf-16" and b"\0" in content[: 2**16]:
@@ -171,13 +176,26 @@ def _text_frame(content: bytes, path: Path) -> tuple[Any, list[str]]:
         # frequencies of letters would tell more, but short files of numbers do not have them
         text = content.decode("cp1252", errors="replace")
         messages.append(f"{path.name} is not UTF-8; it was read as Windows-1252 (Latin-1).")
-    text = text.lstrip("\r\n")
+    return text, messages
+
+
+def _text_frame(text: str, messages: list[str]) -> tuple[Any, list[str]]:
+    text = re.sub(r"\A(?: *[\r\n])+", "", text)
     for_excel = re.match(r"sep=(.)\r?\n", text, re.IGNORECASE)
     if for_excel:
         text = text[for_excel.end() :].lstrip("\r\n")
     sample = "\n".join(text[: 2**16].splitlines()[:50])
-    delimiter = for_excel[1] if for_excel else _delimiter(sample)
-    if delimiter == "," and "," not in sample.partition("\n")[0]:
+    # the first quoted names may hold line breaks
+    quoted = re.match(r'(?:[^"\n]|"[^"]*")+', sample)
+    header = quoted[0] if quoted else sample.partition("\n")[0]
+    delimiter = for_excel[1] if for_excel else _delimiter(sample, header)
+    if delimiter == r"\s+":
+        first, *others = _fields(text)
+        if {*others} == {first + 1}:
+            text = f'"" {text}'  # the names of the rows have no name
+        elif {*others} != {first}:
+            delimiter = ","  # a later line has a gap
+    if delimiter == "," and "," not in header:
         text, delimiter = _with_tabs(text, sample), "\t"
     file = io.StringIO(text)
     pd = pandas()
@@ -212,16 +230,24 @@ def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list
     return frame.iloc[:, [i for i, name in enumerate(names) if name]], messages
 
 
-def _delimiter(sample: str) -> str:
+def _delimiter(sample: str, header: str) -> str:
     """Return what separates the fields of the first lines of a text."""
     # a table with one column has no delimiter, which the sniffer calls an error
     with suppress(csv.Error):
         found = csv.Sniffer().sniff(sample, ",;\t|").delimiter
-        if found in sample.partition("\n")[0]:
+        if found in header:
             return found
-    # blanks separate fields only where every line has as many of them
-    counts = {len(line.split()) for line in sample.splitlines() if line.strip()}
-    return r"\s+" if len(counts) == 1 and counts != {1} else ","
+    # blanks separate fields only where every line has as many of them; R quotes the names, and has
+    # one more field in the rows, which it names
+    first, *others = _fields(sample)
+    named_rows = sample.startswith('"') and {*others} == {first + 1}
+    return r"\s+" if named_rows or (first > 1 and {*others} <= {first}) else ","
+
+
+def _fields(sample: str) -> list[int]:
+    """Return how many fields blanks separate in each line; those in quotes may have blanks."""
+    lines = [line.replace("\t", " ").strip() for line in sample.splitlines()]
+    return [len(one) for one in csv.reader(lines, delimiter=" ", skipinitialspace=True) if one]
 
 
 def _with_tabs(text: str, sample: str) -> str:
@@ -229,21 +255,38 @@ def _with_tabs(text: str, sample: str) -> str:
 
     Texts may have blanks too, so that a column ends only where all lines have one.
     """
+    # fields with one blank between them are not aligned, and may be the words of one column
+    if not re.search(r"^ |\S  ", sample, re.MULTILINE):
+        return text
     for whole in (sample, text):
         lines = list(map(str.rstrip, whole.splitlines()))
-        filled = [any(map(str.strip, place)) for place in zip_longest(*lines, fillvalue="")]
-        ends = [i for i in range(1, len(filled)) if filled[i - 1] and not filled[i]]
-        if not ends:
+        spans = _columns(lines)
+        if len(spans) == 1:
             return text
-        named = [bool(lines[0][start:end].strip()) for start, end in pairwise([0, *ends, None])]
-        # a first column without a name may number the rows; elsewhere, as for the sign of a
-        # currency, what has no name belongs to the column on its right
-        named[0] = named[0] or all(line[: ends[0]].strip() for line in lines[1:])
-        ends = [end for end, has_name in zip(ends, named[:-1], strict=True) if has_name]
-        if not named[-1]:
-            ends = ends[:-1]
-    spans = list(pairwise([0, *ends, None]))
     return "\n".join("\t".join(line[a:b].strip() for a, b in spans) for line in lines if line)
+
+
+def _columns(lines: list[str]) -> list[tuple[int, int]]:
+    """Return where columns that are aligned by blanks start and end."""
+    places = zip_longest(*lines, fillvalue="")
+    filled = "".join("x" if any(map(str.strip, place)) else " " for place in places)
+    pieces = [one.span() for one in re.finditer("x+", filled)]
+    gaps = [right[0] - left[1] for left, right in pairwise(pieces)]
+    named = [bool(lines[0][a:b].strip()) for a, b in pieces]
+    valued = [any(line[a:b].strip() for line in lines[1:]) for a, b in pieces]
+    # a first column without a name may number the rows
+    named[0] = named[0] or all(line[: pieces[0][1]].strip() for line in lines[1:])
+    column = list(range(len(pieces)))
+    # elsewhere what has no name, as the sign of a currency or a second word, belongs to the column
+    # that is nearer, and a name of two words has values below one of them
+    for i in sorted(range(len(gaps)), key=lambda i: (gaps[i], -i)):
+        sides = [{k for k, own in enumerate(column) if own == column[j]} for j in (i, i + 1)]
+        nameless = not all(any(named[k] for k in side) for side in sides)
+        empty = not all(any(valued[k] for k in side) for side in sides)
+        if nameless or (empty and gaps[i] == 1 < max(gaps)):
+            column = [column[i] if own == column[i + 1] else own for own in column]
+    ends = [pieces[i][1] for i in range(len(gaps)) if column[i] != column[i + 1]]
+    return list(pairwise([0, *ends, len(filled)]))
 
 
 def _reason(error: Exception) -> str:

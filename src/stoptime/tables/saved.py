@@ -194,8 +194,9 @@ def _content(model: Any) -> dict[str, Any]:
     coef = getattr(regressor, "coef_", None) if kernel is None else regressor.dual_coef_.T
     if not hasattr(model, "method_") or coef is None:
         raise TypeError(
-            f"{type(model).__name__} cannot be saved as JSON: only regressors and classifiers of "
-            "stoptime can, alone or after TablePreparation. Use skops or pickle."
+            f"{type(model).__name__} cannot be saved as JSON, nor become a model of scikit-learn: "
+            "only estimators of stoptime named Stopped... can, alone or after TablePreparation. "
+            "Use skops or pickle."
         )
     if getattr(model, "_multilabel", False):
         raise ValueError("A model of several labels for a row cannot be saved: pickle it.")

@@ -20,14 +20,17 @@ Kind = Literal["number", "date", "text"]
 
 CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł"
 CURRENCY = f"(?:[A-Z]{{0,3}}[$€£¥₹₽₩₺]|{CODES})"  # with letters before a sign in US$ and R$
-# (5) and 5- are negative in accounts; U+2212 is the minus of typesetters
+# (5) and 5- are negative in accounts, but 5,- is a price without cents; U+2212 is the minus of
+# typesetters
 AMOUNT = re.compile(
     rf"(?P<open>\()?\s*(?P<before>[-+−]?)\s*(?P<currency>{CURRENCY})?\s*(?P<after>[-+−]?)"
     r"(?P<digits>\d(?:[\d., '’\u00a0\u202f]*\d)?[.,]?|[.,]\d+)(?P<power>[eE][-+]?\d+)?"
     r"[\s\u00a0\u202f]*(?P<unit>[^\d\s().,'’−-][^\d\s()]{0,11}[23]?)??(?P<end>-)?\s*(?P<close>\))?"
 )
-# in India 12,34,567 is grouped by hundreds, except for the last three digits
-GROUPED = re.compile(r"\d{1,3}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")
+# 0,500 is not grouped; in India 12,34,567 is by hundreds, except for the last three digits
+GROUPED = re.compile(
+    r"[1-9]\d{0,2}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*|[1-9]\d?(?:,\d{2})+,\d{3}"
+)
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
 COMPACT_DATE = re.compile(r"(19|20)\d{6}")
@@ -80,8 +83,11 @@ def read(series: Any, like: Form | None = None, *, decimal: str = "") -> tuple[F
     """
     pd = pandas()
     kinds = pd.api.types
-    if (like is not None and like.kind == "text") or isinstance(series.dtype, pd.CategoricalDtype):
+    categories = isinstance(series.dtype, pd.CategoricalDtype)
+    if categories if like is None else like.kind == "text":
         return Form("text"), words(series)
+    if categories:
+        series = series.astype(object)
     if kinds.is_numeric_dtype(series) and not kinds.is_complex_dtype(series):
         values = _floats(series)
         known = values[np.isfinite(values)]
@@ -280,7 +286,9 @@ def _value(part: re.Match[str], sign: str) -> float | None:
     if (whole and not whole.isdigit()) or (rest and not rest.isdigit()):
         return None
     value = float(f"{whole}.{rest or 0}{part['power'] or ''}")
-    minus = part["before"] in {"-", "−"} or part["after"] in {"-", "−"} or part["end"]
+    without_cents = part["digits"][-1] in ".,"
+    end = part["end"] and not without_cents
+    minus = part["before"] in {"-", "−"} or part["after"] in {"-", "−"} or end
     if bool(part["open"]) != bool(part["close"]):
         return None
     return -value if minus or part["open"] else value
