@@ -38,10 +38,6 @@ class Downdated:
         """Return about how many numbers are held for every row."""
         return len(self.stops) * (2 * len(self.eigenvalues) + n_targets)
 
-    def prefers_operators(self, n_targets: int) -> bool:  # noqa: ARG002 - for ridges
-        """Tell that residuals come from operators, however many targets there are."""
-        return True
-
     def operators(self, block: RowBlock) -> tuple[Array, Array]:
         """Return α and C where the rows are; see :meth:`Ridges.operators`."""
         alpha = np.zeros((len(block.rest), len(self.stops) + 2))

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.left_out.contours import RUNG, UNLEARNED, Ladder, Span, serving_ladder, values_at
+from stoptime.left_out.contours import (
+    RUNG,
+    UNLEARNED,
+    Contour,
+    Ladder,
+    Span,
+    serving_ladder,
+    values_at,
+)
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.residuals import LeftOut, Places, between_ends, with_ends
 from stoptime.methods.base import Filter, Method, as_filter
@@ -300,28 +308,15 @@ class _Search:
             start = max(len(errors) - 1, 0)
             count = max(int(np.searchsorted(phase, reach, side="right")), len(errors) + 1)
             own = grid[start:count]
-            look = None
             if in_stages:
                 contour = left_out.contour(method, own, scale)
                 if contour is None:
                     # the eigenvalues without each row serve all later stops
-                    count = len(grid)
                     own = grid[start:]
-            if contour is not None:
-                dense = np.union1d(own, _between(method, own, phase[start:count]))
-                span = Span.of(contour, values_at(contour, method, dense, scale))
-                last = {method: float(own[-1])}
-                look = left_out.look(span, last, per_target=self.per_target)
-            heights: Any = partial(self._heights, problem)
-            if look is not None:
-                heights = partial(look.errors_between, method)
-            stages.append(_Stage(float(own[-1]), heights, is_quick=look is not None))
-            found = self.errors(problem, own) if look is None else look.errors_at(method, own)
-            found = found[len(errors) - start :]
-            if limits is None:
-                limits = (
-                    self.errors(problem, ends) if look is None else look.errors_at(method, ends)
-                )
+            stage, errors_at = self._stage(problem, contour, own, phase[start:count])
+            stages.append(stage)
+            found = errors_at(own)[len(errors) - start :]
+            limits = errors_at(ends) if limits is None else limits
             better = found.min(axis=0) <= IMPROVED * errors.min(axis=0, initial=np.inf)
             errors = np.concatenate([errors, found])
             # while the limit of the path is better than all stops, later ones will be too
@@ -332,6 +327,24 @@ class _Search:
         stops = _with_ends(problem, grid[: len(errors)])
         errors = np.concatenate([limits[:1], errors, limits[1:]])[: len(stops)]
         return _Curve(problem, stops, errors, stages)
+
+    def _stage(
+        self, problem: Problem, contour: Contour | None, stops: Array, phase: Array
+    ) -> tuple[_Stage, Callable[[Array], Floats]]:
+        """Return a stage of some stops, and a function with errors at these and at the ends.
+
+        On a contour both come from one look, and otherwise every call is a pass over the rows.
+        """
+        last = float(stops[-1])
+        if contour is None:
+            passes = partial(self._heights, problem)
+            return _Stage(last, passes, is_quick=False), partial(self.errors, problem)
+        left_out = self._left_out(problem)
+        method = problem.filter
+        dense = np.union1d(stops, _between(method, stops, phase))
+        span = Span.of(contour, values_at(contour, method, dense, left_out.rows.mean_scale))
+        look = left_out.look(span, {method: last}, per_target=self.per_target)
+        return _Stage(last, partial(look.errors_between, method)), partial(look.errors_at, method)
 
     def _grid(self, problem: Problem, later: float) -> Array:
         """Return the stops of a method between the ends that the spectrum can be trusted with."""
