@@ -294,6 +294,21 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     np.testing.assert_allclose(small.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
 
 
+def test_large_rows_of_an_automatic_run_are_held_in_single_precision():
+    draws = np.random.default_rng(2)
+    X = draws.standard_normal((2200, 1000))
+    y = (X[:, 0] + draws.standard_normal(2200) > 0).astype(int)
+    X += 1e4  # rows are centred before they are rounded
+    model = CV(cv=2, max_iter=40).fit(X, y)
+    # a run whose step is given is made in double precision
+    exact = CV(model.method_, cv=2, max_iter=40).fit(X, y)
+    assert model.coef_.dtype == np.float64
+    assert model.stop_ == exact.stop_
+    np.testing.assert_allclose(model.errors_, exact.errors_, rtol=1e-6)
+    assert np.linalg.norm(model.coef_ - exact.coef_) < 1e-5 * np.linalg.norm(exact.coef_)
+    np.testing.assert_allclose(model.predict_proba(X), exact.predict_proba(X), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("scoring", "splitter"),
     [("roc_auc", StratifiedKFold(3)), ("accuracy", SPLITTERS["repeated"][0])],

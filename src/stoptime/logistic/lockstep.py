@@ -183,7 +183,7 @@ def _run(
             if has_folds:
                 error, deviation = losses if score is None else score(logits)
                 found.add(error, deviation, shown[-1])
-                if k > (1 + patience) * found.iterations + 20 * patience:
+                if k > found.iterations + patience * max(found.iterations, 20):
                     found.ended = ""
                     break
             if (

@@ -37,7 +37,8 @@ class Rows:
     sum of the others, as in every softmax run from zero, because its gradients sum to zero. The
     last column is that of the intercept, which is multiplied by a constant: one in a linear layer
     of torch, zero if there is none. If the columns are centred, it is so large that the intercept
-    moves as fast as the fastest direction, because it should not be regularised.
+    moves as fast as the fastest direction, because it should not be regularised. Dense rows
+    are held in single precision on demand, after they have been centred.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Rows:
         *,
         constant: float = 1.0,
         centred: bool = True,
+        single: bool = False,
     ) -> None:
         n, p = X.shape
         count = len(splits) + 1
@@ -74,8 +76,9 @@ class Rows:
         self.priors = shares / shares.sum(axis=1, keepdims=True)
         self.centred = centred
         self.mean = X.T @ alike(X, own / self.total * centred)
+        self.dtype = np.float32 if single else self.mean.dtype
         # sparse rows would lose their zeros: their mean is subtracted from the products
-        self.offset = self.mean * sparse.issparse(X)
+        self.offset = self._alike(on_host(self.mean) * sparse.issparse(X))
         # rows, their places in X, their classes, the runs that they train and then those that they
         # test, how many they train, and weights of shape (runs, n): zero for rows of other runs
         self.blocks: list[tuple[Any, Places, Any, list[int], int, Any]] = []
@@ -90,9 +93,11 @@ class Rows:
             for part in slices(len(group), numbers // max(p, n_classes * len(runs))):
                 order = group[part]
                 at = like(X, order)
-                A = X[at] if sparse.issparse(X) else X[at] - self.mean
+                A = X[at]
+                if not sparse.issparse(X):
+                    A = as_dtype(A - self.mean, self.dtype)
                 labels = like(X, places[order])
-                factors = alike(X, members[np.ix_(runs, order)] * own[order])
+                factors = self._alike(members[np.ix_(runs, order)] * own[order])
                 first = int(np.searchsorted(runs, count))
                 self.blocks.append((A, order, labels, runs.tolist(), first, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
@@ -108,7 +113,7 @@ class Rows:
         if self.centred and self.constant:
             odds = np.log(self.priors)
             start[:, :, -1] = (odds - odds.mean(axis=1, keepdims=True))[:, 1:] / self.constant
-        return alike(self.mean, start)
+        return self._alike(start)
 
     def curvature(self) -> float:
         """Return the largest eigenvalue of the Hessian at the start."""
@@ -118,7 +123,7 @@ class Rows:
 
     def times_gram(self, vectors: Array) -> Array:
         """Return the products of XᵀX/n with row vectors, on the host."""
-        given = alike(self.mean, vectors)
+        given = self._alike(vectors)
         found = 0 * given
         for A, *_, count, weights in self.blocks:
             # the last run that a block trains is that on all rows
@@ -143,32 +148,42 @@ class Rows:
         for A, order, labels, runs, count, weights in self.blocks:
             products = self._products(A, both[runs].reshape(-1, both.shape[2]))
             others = products.reshape(len(runs), -1, len(order))
-            logits = xp.concat([-xp.sum(others, axis=1, keepdims=True), others], axis=1)
-            rows = xp.arange(len(order), device=device(products))
+            first = -xp.sum(others, axis=1)
             for place in range(count, len(runs) if keep else count):
                 own = np.flatnonzero(on_host(weights[place]))
-                kept[runs[place] - len(ahead)].append((order[own], on_host(logits[place])[:, own]))
+                logits = on_host(xp.concat([first[None, place], others[place]]))[:, own]
+                kept[runs[place] - len(ahead)].append((order[own], logits))
             # less the largest logit of each row, so that exponentials do not overflow
-            logits = logits - xp.max(logits, axis=1, keepdims=True)
-            odds = xp.exp(logits)
-            totals = xp.sum(odds, axis=1)
-            losses = xp.log(totals[count:]) - logits[count:, labels, rows]
+            top = xp.maximum(first, xp.max(others, axis=1))
+            first -= top
+            others -= top[:, None, :]
+            rows = xp.arange(len(order), device=device(products))
+            chosen = xp.where(labels > 0, others[count:, labels - 1, rows], first[count:])
+            odds = xp.exp(others)
+            totals = xp.exp(first) + xp.sum(odds, axis=1)
+            losses = xp.log(totals[count:]) - chosen
             weighted = losses * weights[count:]
             sums += xp.sum(xp.stack([weighted, weighted * losses]), axis=(1, 2), dtype=xp.float64)
             # probabilities less the indicators of the classes
-            residuals = odds[:count] / totals[:count, None, :]
-            residuals[:, labels, rows] -= 1
+            residuals = odds[:count]
+            residuals /= totals[:count, None, :]
+            residuals[:, labels - 1, rows] -= as_dtype(labels > 0, products.dtype)
             residuals *= weights[:count, None, :]
-            slopes = self._adjoint(A, residuals[:, 1:].reshape(-1, len(order)))
+            slopes = self._adjoint(A, residuals.reshape(-1, len(order)))
             gradient[runs[:count]] += slopes.reshape(count, *ahead.shape[1:])
         mean, square = on_host(sums) / (self.test_total or 1.0)
         deviation = np.sqrt(max(square - mean**2, 0.0) / (self.test_total or 1.0))
         return gradient / self.total, float(mean), float(deviation), kept
 
+    def _alike(self, values: Any) -> Any:
+        """Return numbers where the rows are, in their type."""
+        return as_dtype(like(self.mean, values), self.dtype)
+
     def _products(self, A: Any, coef: Any) -> Any:
         """Return the products of rows with coefficients of shape (m, p + 1), of shape (m, n)."""
-        shift = self.constant * coef[:, -1:] - coef[:, :-1] @ self.offset[:, None]
-        return coef[:, :-1] @ A.T + shift
+        found = coef[:, :-1] @ A.T
+        found += self.constant * coef[:, -1:] - coef[:, :-1] @ self.offset[:, None]
+        return found
 
     def _adjoint(self, A: Any, residuals: Any) -> Any:
         """Return the products of residuals of shape (m, n) with the rows."""
