@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoptime as st
-from stoptime.estimators.conventions import PICKLED_VERSION
+from stoptime.estimators.regressor import PICKLED_VERSION
 
 ESTIMATORS = [
     st.StoppedRegressor(),
@@ -81,7 +81,7 @@ def test_very_many_rows_are_left_out_of_a_pickle(rng):
 
 
 def test_a_pickle_of_another_version_says_so_and_predicts(model, monkeypatch):
-    monkeypatch.setattr("stoptime.estimators.conventions.__version__", "0.0.1")
+    monkeypatch.setattr("stoptime.estimators.regressor.__version__", "0.0.1")
     content = pickle.dumps(model)
     monkeypatch.undo()
     name = type(model).__name__

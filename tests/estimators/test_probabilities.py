@@ -7,13 +7,13 @@ from scipy.special import log_softmax
 from sklearn.metrics import f1_score, get_scorer, make_scorer
 
 import stoptime as st
-from stoptime.estimators.label_scores import label_scores
 from stoptime.estimators.probabilities import (
     LEAST_SLOPE,
     FromDecisions,
     OnLabels,
     calibrated,
     calibrated_at_stops,
+    label_scores,
     probabilities,
 )
 

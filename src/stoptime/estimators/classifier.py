@@ -15,10 +15,8 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from stoptime.estimators import probabilities
-from stoptime.estimators.conventions import MethodParameters
 from stoptime.estimators.linear import StoppedRegressorCV
-from stoptime.estimators.regressor import one_stop
-from stoptime.estimators.summary import CoefficientSummary
+from stoptime.estimators.regressor import CoefficientSummary, Conventions, one_stop
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
 from stoptime.spectrum.source import Block, Source
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 CALIBRATIONS = "sigmoid", "isotonic", "temperature"
 
 
-class _LinearClassifier(probabilities.FromDecisions, MethodParameters):
+class _LinearClassifier(probabilities.FromDecisions, Conventions):
     """Labels from the decision values of a fitted regressor."""
 
     class_weight: ClassWeight

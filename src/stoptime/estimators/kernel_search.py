@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from stoptime.estimators.kernel_parameters import MOST_EXACT
 from stoptime.methods.base import Filter, Method
 from stoptime.spectrum.kernel import KernelData
 from stoptime.spectrum.landmarks import KERNEL_VALUES, LandmarkData, LandmarkFeatures
@@ -32,6 +31,7 @@ from stoptime.support.arrays import Array, Floats, like, on_host, slices
 from stoptime.support.progress import progress, progress_shown
 from stoptime.support.user_warnings import warn_user
 
+MOST_EXACT = 5000  # rows: the kernel matrix of more is slow to factor, and landmarks are as good
 MOST_COMPARED = 1000  # rows on which kernels are compared first if there are landmarks
 MOST_LOOKED_AT = 1000  # rows whose median distance, or whose copies, are looked for
 

@@ -13,9 +13,8 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.conventions import MethodParameters, Versioned
 from stoptime.estimators.probabilities import FromDecisions, scored
-from stoptime.estimators.regressor import LinearRegressor
+from stoptime.estimators.regressor import Conventions, LinearRegressor
 from stoptime.logistic.lockstep import CrossEntropyPlan, Score, checked, search
 from stoptime.logistic.rows import Places, Rows, Tested
 from stoptime.methods.averages import VanishingDecay
@@ -30,7 +29,7 @@ from stoptime.support.user_warnings import warn_user
 ClassWeight = Mapping[Any, float] | str | None
 
 
-class _SoftmaxRegression(FromDecisions, MethodParameters, Versioned):
+class _SoftmaxRegression(FromDecisions, Conventions):
     """Rows of softmax regression, and logits from its coefficients."""
 
     fit_intercept: bool

@@ -1,35 +1,81 @@
-"""What linear regressors share: validated data of any kind, predictions, scores and a summary."""
+"""What estimators share: parameters, pickles, data of any kind, predictions, standard errors."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stoptime.estimators.conventions import MethodParameters, Versioned
-from stoptime.estimators.summary import CoefficientSummary, summarised
-from stoptime.methods.base import Method
+from stoptime.methods.base import Filter, Method
+from stoptime.methods.registry import get_method
 from stoptime.paths import fit_at
 from stoptime.spectrum.base import Spectrum
-from stoptime.spectrum.data import Data
+from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import array_options
 from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import nonnegative
+from stoptime.support.user_warnings import warn_user
+from stoptime.support.version import __version__
 from stoptime.theory.calibration import equivalent_penalty
 
 if TYPE_CHECKING:
     from stoptime.stopping.comparison import Searched
 
+PICKLED_VERSION = "stoptime_version"  # key of the version in the state of a pickle
 
-class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versioned):
+
+class Conventions(BaseEstimator):
+    """Parameters of a method, as in ``{"method__friction": [3, 5, 9]}``, links, and pickles."""
+
+    method: Any
+
+    # the display of an estimator in a notebook links to its page
+    _doc_link_module = "stoptime"
+    _doc_link_template = (
+        "https://stoptime.github.io/stoptime/api/estimators.html#stoptime.{estimator_name}"
+    )
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of a method, such as ``method__friction``, give a new method."""
+        # a new one, because methods are immutable, and estimators may share them
+        own = {key: params.pop(key) for key in [*params] if key.startswith("method__")}
+        super().set_params(**params)
+        if own:
+            if self.method == "auto" or isinstance(self.method, list | tuple):
+                raise ValueError(
+                    f"{', '.join(own)} needs one method, such as method='accelerated-flow'; got "
+                    f"{self.method!r}."
+                )
+            changes = {key.removeprefix("method__"): value for key, value in own.items()}
+            self.method = get_method(self.method).with_params(**changes)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {PICKLED_VERSION: __version__}  # type: ignore[no-any-return]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop(PICKLED_VERSION, None)
+        if version != __version__:
+            made_by = "an older stoptime" if version is None else f"stoptime {version}"
+            warn_user(
+                f"This {type(self).__name__} was pickled by {made_by}, and this is stoptime "
+                f"{__version__}: fit it again. To keep a model across versions, use stoptime.save.",
+                UserWarning,
+            )
+        super().__setstate__(state)
+
+
+class LinearRegressor(MultiOutputMixin, RegressorMixin, Conventions):
     """Predictions from ``coef_`` and ``intercept_``."""
 
     coef_: Floats
@@ -173,3 +219,87 @@ def check_width(model: Any, count: int) -> None:
     """Raise a ValueError if new rows have other columns than those of the fit."""
     if count != model.n_features_in_:
         raise ValueError(f"X has {count} features, but {model.n_features_in_} were fitted.")
+
+
+@dataclass(frozen=True, repr=False)
+class CoefficientSummary:
+    """Coefficients at a stop, and how much noise in the response moves them.
+
+    ``coef`` and ``standard_errors`` have a row for each target, as ``noise``, the standard
+    deviation of the response about its mean, and ``r2`` have an entry. Printed, it is a table.
+    """
+
+    title: str
+    names: list[str]
+    coef: Floats
+    standard_errors: Floats
+    intercept: Floats
+    degrees_of_freedom: Floats
+    noise: Floats
+    r2: Floats
+    n_samples: float
+    targets: list[str] | None = None  #: Names of several targets, or of classes.
+
+    def __repr__(self) -> str:
+        width = max(map(len, [*self.names, "intercept"]))
+        lines = [self.title]
+        for target, noise in enumerate(self.noise):
+            freedom = self.degrees_of_freedom[target]
+            named = [] if self.targets is None else [f"\n{self.targets[target]}"]
+            lines += [
+                *named,
+                f"{self.n_samples:g} rows, {freedom:.1f} degrees of freedom",
+                f"R² {self.r2[target]:.3f}, standard deviation of the noise {noise:.4g}",
+                f"{'':{width}} {'coef':>12} {'std err':>12}",
+                f"{'intercept':{width}} {self.intercept[target]:>12.4g}",
+            ]
+            rows = zip(self.names, self.coef[target], self.standard_errors[target], strict=True)
+            lines += [f"{name:{width}} {one:>12.4g} {error:>12.4g}" for name, one, error in rows]
+        note = "Standard errors do not include the bias of stopping early"
+        return "\n".join([*lines, f"{note}: coef ± 2 se is no 95 % interval."])
+
+
+def summarised(model: Any, searched: Searched) -> CoefficientSummary:
+    r"""Return the table of a fitted model; the data are factored again.
+
+    .. math:: \mathrm{se}(\hat\beta_j)^2 = \frac{\sigma^2}n\sum_k v_{jk}^2\varphi_k^2s_k,
+        \qquad \sigma^2 = \frac{\|y - \hat y\|^2}{n - \mathrm{tr}(2H - HH^T)}
+
+    with H the map from the response to the fit: its eigenvalues are sφ, and one for an intercept.
+    """
+    method = model.method_
+    spectrum = searched.rows.spectrum(Want.path(method, searched.stop))
+    if spectrum.geometry is not None:
+        raise ValueError("Standard errors are known without a penalty matrix only.")
+    if not (isinstance(method, Filter) and spectrum.accuracy.complete):
+        raise ValueError(
+            "Standard errors need every eigenvalue, and a method that is linear in the response: "
+            "choose one other than conjugate gradients, and a dense or small sparse X."
+        )
+    s = spectrum.eigenvalues[:, None].astype(np.float64)
+    z = on_host(spectrum.response).reshape(len(s), -1).astype(np.float64)
+    gain = method.gain(s, np.broadcast_to(np.asarray(searched.stop, np.float64), z.shape[1:]))
+    learned = s * gain
+    n = spectrum.n_observations
+    power = np.atleast_1d(on_host(spectrum.target_power)).astype(np.float64)
+    # the mean square of y - ŷ is that of y minus Σ z²φ(2 - sφ)
+    residual = np.maximum(power - (z**2 * gain * (2 - learned)).sum(axis=0), 0)
+    left = n - spectrum.fit_intercept - (learned * (2 - learned)).sum(axis=0)
+    noise = np.sqrt(n * residual / np.where(left > 0.5, left, np.nan))
+    squares = np.asarray(on_host(spectrum.vectors), np.float64) ** 2
+    spread = np.sqrt(squares @ (gain**2 * s) / n)
+    names = getattr(model, "feature_names_in_", None)
+    numbered = [f"target {i}" for i in range(len(noise))]
+    targets = getattr(model, "_target_names", []) or numbered
+    return CoefficientSummary(
+        title=f"{type(model).__name__}: {method} stopped at {np.round(searched.stop, 4)}",
+        names=[f"x{j}" for j in range(len(spread))] if names is None else list(map(str, names)),
+        coef=np.atleast_2d(on_host(model.coef_)),
+        standard_errors=(noise * spread).T,
+        intercept=np.atleast_1d(on_host(model.intercept_)),
+        degrees_of_freedom=learned.sum(axis=0) + spectrum.fit_intercept,
+        noise=noise,
+        r2=1 - residual / power,
+        n_samples=spectrum.n_samples,
+        targets=targets if len(noise) > 1 else None,
+    )

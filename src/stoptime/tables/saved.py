@@ -24,7 +24,7 @@ from stoptime.estimators.kernel import (
 )
 from stoptime.estimators.linear import StoppedRegressor
 from stoptime.estimators.logistic import StoppedLogisticRegression
-from stoptime.estimators.summary import CoefficientSummary
+from stoptime.estimators.regressor import CoefficientSummary
 from stoptime.methods.registry import as_content, from_content
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import positive_number
