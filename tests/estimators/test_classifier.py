@@ -1,7 +1,5 @@
 """Classifiers: conventions, agreement with RidgeClassifier and with refits, probabilities."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +7,6 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
-from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 from sklearn.model_selection import (
@@ -181,7 +178,7 @@ def test_chunks_hold_their_labels(rng, classes, class_weight):
         ({"stop": [1.0, 2.0]}, EVEN, "stop must be one number"),
         ({}, None, "requires y to be passed"),
         ({}, np.linspace(0, 1, 60), "Unknown label type"),
-        ({"calibration": "platt"}, EVEN, "calibration must be one of sigmoid, isotonic"),
+        ({"calibration": "platt"}, EVEN, 'calibration must be "sigmoid" or'),
     ],
 )
 def test_refusals(rng, options, labels, message):
@@ -246,48 +243,6 @@ def test_a_kernel_classifier_takes_a_precomputed_kernel_weights_and_scorers(rng)
     assert cross_val_score(peer, X, y, cv=3).mean() > 0.8
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("kind", [st.StoppedClassifierCV, st.StoppedKernelClassifierCV])
-def test_isotonic_probabilities_are_fitted_to_left_out_decisions(rng, kind, classes, tmp_path):
-    X, y = moons(rng, 300)
-    if classes == 3:
-        y = np.where(X[:, 0] > 1.2, "right", y)
-    model = kind("ridge", calibration="isotonic").fit(X, y)
-    found = model.predict_proba(X)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
-    left_out = model.left_out_decisions_.reshape(len(y), -1)
-    values = model.decision_function(X).reshape(len(y), -1)
-    labels = model.classes_[-left_out.shape[1] :]
-    shares = np.column_stack(
-        [
-            IsotonicRegression(out_of_bounds="clip").fit(column, y == label).predict(new)
-            for column, label, new in zip(left_out.T, labels, values.T, strict=True)
-        ]
-    )
-    if classes == 2:
-        np.testing.assert_allclose(found[:, 1], shares[:, 0], atol=1e-12)
-        clear = np.abs(found[:, 1] - 0.5) > 1e-9
-        np.testing.assert_array_equal(
-            (model.predict(X) == labels[0])[clear], (found[:, 1] > 0.5)[clear]
-        )
-    else:
-        np.testing.assert_allclose(found, shares / shares.sum(axis=1, keepdims=True), atol=1e-12)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), found)
-    weighted = clone(model).fit(X, y, rng.integers(1, 4, 300))
-    assert np.abs(weighted.predict_proba(X) - found).max() > 0.01
-    with pytest.raises(ValueError, match="pickle"):
-        st.save(model, tmp_path / "model.json")
-
-
-def test_isotonic_calibration_of_noise_keeps_the_threshold_of_the_sigmoid():
-    X = np.zeros((20, 1))
-    y = np.arange(20) % 4 == 0
-    model = st.StoppedClassifier("ridge", 1.0, calibration="isotonic").fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 0.25, atol=0.05)
-    assert not model.predict(X).any()
-
-
 def test_several_labels_for_a_row_are_refused_with_what_to_do(rng):
     X = rng.standard_normal((40, 3))
     for model, y in (
@@ -303,7 +258,7 @@ def test_several_labels_for_a_row_are_refused_with_what_to_do(rng):
         scored.fit(X, X > 0)
 
 
-@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", "temperature"])
+@pytest.mark.parametrize("calibration", ["sigmoid", "temperature"])
 def test_labels_that_a_row_has_together_are_fitted_as_in_ridge_classifiers(rng, calibration):
     X = rng.standard_normal((150, 4))
     Y = (X[:, :3] + rng.standard_normal((150, 3)) > [0, 0.5, 1]).astype(int)

@@ -17,7 +17,7 @@ from stoptime.estimators.probabilities import (
     probabilities,
 )
 
-NAMES = ["accuracy", "balanced_accuracy", "neg_log_loss", "neg_brier_score", "roc_auc"]
+NAMES = ["accuracy", "neg_log_loss", "roc_auc"]
 
 
 def drawn(rng, n_classes, n=90, n_stops=8):

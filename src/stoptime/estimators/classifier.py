@@ -1,7 +1,4 @@
-"""scikit-learn classifiers: least squares on ±1, with probabilities from left-out decision values.
-
-A classifier codes its labels, fits a :class:`stoptime.StoppedRegressorCV`, and decodes predictions.
-"""
+"""scikit-learn classifiers: a regressor of coded labels, whose predictions they decode."""
 
 from __future__ import annotations
 
@@ -33,8 +30,6 @@ if TYPE_CHECKING:
 
     ClassWeight = Mapping[Any, float] | str | None
 
-CALIBRATIONS = "sigmoid", "isotonic", "temperature"
-
 
 class _LinearClassifier(probabilities.FromDecisions, Conventions):
     """Labels from the decision values of a fitted regressor."""
@@ -63,9 +58,8 @@ class _LinearClassifier(probabilities.FromDecisions, Conventions):
         with f the decision values, and (0, f) for two classes, or for each of several labels of a
         row. The slope a, and the threshold of two classes, are fitted to exact decision values of
         left-out rows: Platt's sigmoid, or a temperature 1/a for more classes.
-        ``calibration="temperature"`` leaves the threshold of two classes where it is. With
-        ``"isotonic"`` any increasing functions of the f take the place of the formula. Class
-        weights count as sample weights do.
+        ``calibration="temperature"`` leaves the threshold of two classes where it is. Class weights
+        count as sample weights do.
         """
         check_is_fitted(self)
         if self.slope_ is None:
@@ -78,8 +72,6 @@ class _LinearClassifier(probabilities.FromDecisions, Conventions):
         decisions = on_host(self.decision_function(X))
         values = decisions.reshape(-1) if self._multilabel else decisions
         found = probabilities.probabilities(self.slope_, values)
-        if self._curves is not None:
-            found = probabilities.isotonic_probabilities(self._curves, values - self._shift)
         return found[:, 1].reshape(decisions.shape) if self._multilabel else found
 
     def summary(self) -> CoefficientSummary:
@@ -102,9 +94,9 @@ class _LinearClassifier(probabilities.FromDecisions, Conventions):
         groups: Any = None,
     ) -> Self:
         """Fit a regressor to coded labels, and take over what it has found."""
-        if self.calibration not in CALIBRATIONS:
+        if self.calibration not in {"sigmoid", "temperature"}:
             raise ValueError(
-                f"calibration must be one of {', '.join(CALIBRATIONS)}; got {self.calibration!r}."
+                f'calibration must be "sigmoid" or "temperature"; got {self.calibration!r}.'
             )
         self._multilabel = place.ndim == 2
         weights = self._weights(place, sample_weight)
@@ -116,17 +108,17 @@ class _LinearClassifier(probabilities.FromDecisions, Conventions):
             response = probabilities.coded(like(X, place), count)
             regressor.fit(X, response, weights, groups)
         decisions = regressor.left_out_predictions_
-        self.slope_, self._shift, self._curves = None, 0.0, None
+        self.slope_, self._shift = None, 0.0
         if decisions is not None:
             found = probabilities.calibration(self.calibration, decisions, place, weights)
-            self.slope_, self._shift, self._curves = found
+            self.slope_, self._shift = found
             decisions = decisions + self._shift
         self.left_out_decisions_ = decisions
         self._take_over(regressor)
         return self
 
     def _take_over(self, regressor: Any) -> None:
-        """Keep what a fitted regressor has found; slope, shift and curves are known."""
+        """Keep what a fitted regressor has found; slope and shift are known."""
         self.regressor_ = regressor
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         for name in (*self._taken_over, "feature_names_in_"):
@@ -174,9 +166,8 @@ class StoppedClassifier(_LinearClassifier):
         :class:`stoptime.StoppedRegressorCV`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
-    calibration : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
-        How probabilities follow from decision values; see :meth:`predict_proba`. Isotonic
-        calibration needs hundreds of rows of every class.
+    calibration : {"sigmoid", "temperature"}, default="sigmoid"
+        How probabilities follow from decision values; see :meth:`predict_proba`.
 
     Attributes
     ----------

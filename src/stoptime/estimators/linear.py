@@ -1,7 +1,4 @@
-"""scikit-learn regressors, at a given stop or one that they choose: validate, call, store.
-
-The parameters of an estimator are the fields of a dataclass, which makes its ``__init__``.
-"""
+"""scikit-learn regressors: dataclasses, whose fields are their parameters."""
 
 from __future__ import annotations
 
@@ -131,9 +128,8 @@ class StoppedRegressor(LinearRegressor):
     ) -> Self:
         """Add rows to those seen so far, and fit all of them: as exact as one fit to all rows.
 
-        The model keeps p × p numbers (a :class:`stoptime.Statistics`) and no rows. Every call
-        factors them anew, so that batches of at least as many rows as columns cost the least.
-        X, y and sample_weight are arrays as for :meth:`fit`, which forgets the rows seen so far.
+        The model keeps p × p numbers (a :class:`stoptime.Statistics`), which every call factors
+        anew, and no rows. :meth:`fit` takes the same arrays, and forgets the rows seen so far.
         """
         seen = getattr(self, "_seen", None)
         options = {"dtype": DTYPES, "multi_output": True, "y_numeric": True}
@@ -146,10 +142,9 @@ class StoppedRegressor(LinearRegressor):
         return self
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Floats:
-        """Return the prediction minus and plus a quantile of the left-out residuals at the stop.
+        """Return the intervals ``kind="jackknife"`` of :class:`StoppedRegressorCV` at the stop.
 
-        They are the ``kind="jackknife"`` of :meth:`stoptime.StoppedRegressorCV.predict_interval`,
-        and need the training rows at the first call.
+        The training rows are needed at the first call.
         """
         check_is_fitted(self)
         return around(self.predict(X), self._half_width(confidence))  # type: ignore[no-any-return]
@@ -258,17 +253,9 @@ class StoppedRegressorCV(LinearRegressor):
     ) -> Self:
         """Choose the stop and fit the coefficients there, to all rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
-            float32 stays float32. Streamed data are read once, and need ``cv`` or a rule other
-            than "loo".
-        y : array-like of shape (n,) or (n, n_targets)
-            The response; leave it out if X contains it.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 counts the row twice; leave-one-out removes both copies.
-        groups : array-like of shape (n,), optional
-            Groups of rows, for splitters that keep groups together.
+        X, y and sample_weight are those of :meth:`StoppedRegressor.fit`; leave-one-out removes both
+        copies of a row of weight 2. Streamed data are read once, and need ``cv`` or a rule other
+        than "loo". ``groups`` of rows are for splitters that keep groups together.
         """
         rule = self._rule(self.cv)
         per_target = truth_value("per_target", self.per_target)
@@ -374,10 +361,8 @@ class StoppedRegressorCV(LinearRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            New rows.
-        confidence : float, default=0.9
-            Probability, between 0 and 1, that an interval contains the new response.
+        X, confidence
+            New rows, and the probability that an interval contains the new response.
         kind : {"jackknife+", "nested", "cv+", "jackknife"}, default="jackknife+"
             "nested" chooses method and stop anew without each row, by n refits at the first call:
             for fewer than about 150 rows with many columns. "cv+" has the fits without each fold

@@ -5,8 +5,7 @@ r"""Probabilities of classes from decision values, calibrated on values of left-
 For two classes f is (0, f) and b is (0, b), which is Platt's sigmoid; for more classes b is zero
 and 1/a is a temperature. The offset b is given as a shift of the decision values, b/a, so that a
 shifted value of zero means an even chance. As the decision values are those of rows that the fit
-has not seen, the calibration needs neither a split of the data nor a refit. An isotonic calibration
-takes any increasing functions in place of this formula.
+has not seen, the calibration needs neither a split of the data nor a refit.
 
 References
 ----------
@@ -24,7 +23,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, check_consistent_length, column_or_1d, compute_sample_weight
@@ -181,45 +179,19 @@ def probabilities(slope: float, decisions: Floats) -> Floats:
     return np.asarray(softmax(slope * columns, axis=1))
 
 
-def calibration(
-    kind: str, decisions: Any, place: Any, weights: Floats | None
-) -> tuple[float, float, list[IsotonicRegression] | None]:
-    """Return slope, shift and, for "isotonic", increasing functions of decision values.
+def calibration(kind: str, decisions: Any, place: Any, weights: Floats | None) -> Any:
+    """Return slope and shift of decision values, for any kind of calibration.
 
-    Of two classes only the second has a function, and the shift gives zero an even chance if any
-    shift does. Several labels of a row, whose places are marks, are calibrated together.
+    Several labels of a row, whose places are marks, are calibrated together.
     """
     if place.ndim == 2:  # as rows of two classes
         weights = None if weights is None else np.repeat(weights, place.shape[1])
         decisions = decisions.reshape(-1)
         place = place.reshape(-1)
-    columns = decisions
     if kind == "temperature" and decisions.ndim == 1:
         # a temperature for two classes is one slope for a column of each, and no offset
-        columns = array_namespace(decisions).stack([0 * decisions, decisions], axis=-1)
-    slope, shift = calibrated(columns, place, weights)
-    if kind != "isotonic":
-        return slope, shift, None
-    curves = []
-    for number, column in enumerate(np.atleast_2d(on_host(decisions).T)):
-        curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-        own = place == (1 if decisions.ndim == 1 else number)
-        curves.append(curve.fit(column.astype(np.float64), own, sample_weight=weights))
-    values, chances = curves[0].X_thresholds_, curves[0].y_thresholds_
-    if decisions.ndim == 1 and chances[0] < 0.5 < chances[-1]:
-        shift = -float(np.interp(0.5, chances, values))
-    return slope, shift, curves
-
-
-def isotonic_probabilities(curves: list[IsotonicRegression], decisions: Floats) -> Floats:
-    """Return the probability of every class, of shape (n, n_classes)."""
-    fitted = zip(curves, np.atleast_2d(decisions.T), strict=True)
-    chances = np.column_stack([curve.predict(column) for curve, column in fitted])
-    if decisions.ndim == 1:
-        return np.column_stack([1 - chances, chances])
-    # the classes are fitted one by one: their chances are scaled to a sum of one
-    chances[chances.sum(axis=1) == 0] = 1.0
-    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+        decisions = array_namespace(decisions).stack([0 * decisions, decisions], axis=-1)
+    return calibrated(decisions, place, weights)
 
 
 def likeliest(decisions: Floats) -> NDArray[np.intp]:
@@ -350,23 +322,13 @@ def label_scores(
     ``place`` are the true classes.
     """
     is_binary = logits.ndim == 2
-    if name in {"accuracy", "balanced_accuracy"}:
+    if name == "accuracy":
         right = (logits > 0 if is_binary else logits.argmax(axis=2)) == place
-        if name == "balanced_accuracy":
-            # each class counts as much as every other
-            given = np.ones(len(place)) if weights is None else weights
-            weights = given / np.bincount(place, given)[place]
         return np.average(right, axis=1, weights=weights)
     if name == "neg_log_loss":
         # scikit-learn clips probabilities, so that no logarithm is infinite
         own = np.clip(_chances(logits)[:, np.arange(len(place)), place], EPS, 1 - EPS)
         return np.average(np.log(own), axis=1, weights=weights)
-    if name == "neg_brier_score":
-        chances = _chances(logits)
-        squares = (chances - (place[:, None] == np.arange(chances.shape[2]))) ** 2
-        # of two classes only one counts, because the other has the same square
-        each = squares[:, :, 1] if is_binary else squares.sum(axis=2)
-        return -np.average(each, axis=1, weights=weights)
     if name == "roc_auc" and is_binary and weights is None and np.ptp(place):
         # the share of pairs, one row of each class, in which the second class has the larger value
         ranks = rankdata(logits, axis=1)[:, place == 1]

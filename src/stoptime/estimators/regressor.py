@@ -140,10 +140,7 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, Conventions):
     def predict(self, X: ArrayLike) -> Floats:
         """Return predictions of shape (n,) or (n, n_targets), lazy if X is a Dask collection.
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix, LinearOperator or streamed data of shape (n, n_features)
-            New rows.
+        X are new rows: an array, a sparse matrix, a LinearOperator or streamed data.
         """
         check_is_fitted(self)
         return self._opened_rows(X).predicted(self._factors(), self.intercept_)  # type: ignore[no-any-return]

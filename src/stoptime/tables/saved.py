@@ -200,11 +200,6 @@ def _content(model: Any) -> dict[str, Any]:
         )
     if getattr(model, "_multilabel", False):
         raise ValueError("A model of several labels for a row cannot be saved: pickle it.")
-    if getattr(model, "calibration", "sigmoid") == "isotonic":
-        raise ValueError(
-            'Isotonic probabilities cannot be saved: fit with calibration="sigmoid", or pickle the '
-            "model."
-        )
     classes = None
     widths = None
     if hasattr(model, "classes_"):
@@ -278,7 +273,7 @@ def _estimator(content: dict[str, Any]) -> Any:
         return of_log(found) if content["log"] else found
     model = kinds[1](*made, **options)
     model.classes_ = np.array(classes["labels"])
-    model.slope_, model._shift, model._curves = classes["slope"], classes["shift"], None
+    model.slope_, model._shift = classes["slope"], classes["shift"]
     model._take_over(found)
     return model
 
