@@ -107,11 +107,7 @@ class BandedRegressorCV(LinearRegressor):
     random_state: Any = 0
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the scales and the stop, and fit the coefficients there, to all rows.
-
-        X, y and sample_weight are those of :meth:`StoppedRegressorCV.fit`, with rows that fit into
-        memory as an array.
-        """
+        """Choose scales and stop, and fit there; rows must fit into memory as an array."""
         if self.search not in {"gradient", "random"}:
             raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
         options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES}

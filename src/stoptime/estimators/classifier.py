@@ -44,8 +44,7 @@ class _LinearClassifier(probabilities.FromDecisions, Conventions):
         """Return decision values of shape (n,) for two classes, else (n, n_classes).
 
         Of two classes the second is predicted above zero, which is an even chance; of several
-        classes the one with the largest value. X is anything that
-        :meth:`stoptime.StoppedRegressorCV.predict` takes.
+        classes the one with the largest value.
         """
         check_is_fitted(self)
         return self.regressor_.predict(X) + self._shift
@@ -176,11 +175,9 @@ class StoppedClassifier(_LinearClassifier):
     coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
         Coefficients of the decision values: those of least squares, and for two classes an
         intercept that is shifted so that zero is an even chance for left-out rows.
-    left_out_decisions_ : array of shape (n,) or (n, n_classes), or None
-        Decision values of each row from the fit without it, exactly. None where
-        :class:`stoptime.StoppedRegressorCV` has none for lack of rows.
-    slope_ : float or None
-        The slope of the sigmoid; None where there are no left-out decision values.
+    left_out_decisions_, slope_
+        Decision values of each row from the fit without it, exactly, and the slope a of the
+        probabilities; None where :class:`stoptime.StoppedRegressorCV` cannot leave out rows.
     regressor_ : StoppedRegressorCV
         The regressor that was fitted to the coded labels.
     stop_, method_, degrees_of_freedom_, krylov_, n_features_in_

@@ -373,12 +373,11 @@ class StoppedKernelRegressor(_KernelRegressor, StoppedRegressor):
     ----------
     dual_coef_, intercept_ : arrays of shapes (n,) or (n, n_targets), and float or (n_targets,)
         The α above, always in double precision, because large values cancel; and b.
-    X_fit_ : array or sparse matrix
-        The training rows, the landmarks among them, or the kernel matrix.
-    kernel_, gamma_, n_landmarks_
-        The kernel, its γ or None for its default, and the number of landmarks or None.
-    scale_, centre_ : arrays of shape (n_features,), or None
-        Standard deviations and means of the columns if the kernel sees them standardised.
+    X_fit_, n_landmarks_
+        The training rows, the landmarks among them, or the kernel matrix; how many landmarks.
+    kernel_, gamma_, scale_, centre_
+        The kernel, its γ or None for its default, and standard deviations and means of the columns
+        if the kernel sees them standardised.
     candidates_ : tuple of KernelCandidate
         All kernels that were tried with the errors that they reached, the best one first; those
         that reached fewer rows come last.

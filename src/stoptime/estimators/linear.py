@@ -61,14 +61,10 @@ class StoppedRegressor(LinearRegressor):
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,) or (n_targets, n_features)
-        Coefficients.
-    intercept_ : float or array of shape (n_targets,)
-        Intercept, zero if not fitted.
-    stop_ : float
-        The stop.
-    method_ : Method
-        The method, tuned to the data.
+    coef_, intercept_ : arrays of shape ([n_targets,] n_features) and ([n_targets])
+        Coefficients and intercept.
+    stop_, method_ : float and Method
+        The stop, and the method tuned to the data.
     oracle_ : Oracle or None
         The estimates that gave ``stop_``: noise, signal and penalty; None if ``stop`` was given.
     degrees_of_freedom_ : float
@@ -96,14 +92,9 @@ class StoppedRegressor(LinearRegressor):
     ) -> Self:
         """Fit the coefficients at the stop.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), or other data that :func:`stoptime.decompose` takes
-            float32 stays float32.
-        y : array-like of shape (n,) or (n, n_targets)
-            The response; leave it out if X contains it.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 counts the row twice.
+        X has shape (n, n_features), or is other data that :func:`stoptime.decompose` takes; float32
+        stays float32. y has shape (n,) or (n, n_targets); leave it out if X contains it. A
+        ``sample_weight`` of 2 counts the row twice.
         """
         self.__dict__.pop("_seen", None)  # of an earlier partial_fit
         return self._fitted(self._opened(X, y, sample_weight))
@@ -187,8 +178,8 @@ class StoppedRegressorCV(LinearRegressor):
         "one-standard-error", or an object such as ``HoldOut(X_val, y_val)``.
     per_target : bool, default=False
         Whether to choose a stop for each target separately.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept.
+    fit_intercept, penalty_matrix
+        As in :class:`StoppedRegressor`.
     verbose : bool, default=False
         Whether to show progress if the work takes more than a few seconds.
     prefer_simple : bool, default=False
@@ -197,12 +188,10 @@ class StoppedRegressorCV(LinearRegressor):
     scoring : str or callable, optional
         A scorer of scikit-learn, such as "neg_mean_absolute_error". The stop is then where it is
         largest on left-out predictions, or in the mean over the folds of ``cv``; rows are weighted.
-    penalty_matrix : matrix of shape (k, n_features), Differences, Bands or "standardise", optional
-        As in :class:`StoppedRegressor`.
 
     Attributes
     ----------
-    coef_, intercept_, degrees_of_freedom_, krylov_, n_features_in_
+    coef_, intercept_, method_, degrees_of_freedom_, krylov_, n_features_in_
         As in :class:`StoppedRegressor`, fitted to all rows.
     stop_ : float or array of shape (n_targets,)
         The chosen stop.
@@ -215,8 +204,6 @@ class StoppedRegressorCV(LinearRegressor):
         The score at the chosen stop; without ``scoring`` the negative ``choice_.error``.
     choice_ : Choice
         The stop, its error and standard error, the error curve, and the reason for the choice.
-    method_ : Method
-        The chosen method, tuned to the data.
 
     Examples
     --------
@@ -329,8 +316,7 @@ class StoppedRegressorCV(LinearRegressor):
         """Residual of each row from the fit without it, in the shape of y.
 
         It is None for conjugate gradients and adaptive methods such as Adam, for streamed data and
-        operators, and for a sparse X too large to factor. Where the search has not computed
-        residuals, they are when they are first asked for.
+        operators, and for a sparse X too large to factor.
         """
         return getattr(self._left_out_rows(), "residuals", None)
 

@@ -94,10 +94,8 @@ class StoppedLogisticRegression(_SoftmaxRegression):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The labels, sorted.
-    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
-        Coefficients of the logits; two classes have one logit.
+    classes_, coef_, intercept_
+        The labels, sorted, and the coefficients of their logits; two classes have one logit.
     method_, stop_ : Method and int
         The method with its step as a number, and the number of steps.
     """
