@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 from sklearn.model_selection import (
@@ -100,24 +100,30 @@ def test_words_are_labels_of_sparse_rows(rng):
 
 
 EVEN = np.arange(60) % 2
-SCORERS = ["accuracy", "roc_auc", "f1", "neg_log_loss", "neg_brier_score"]
 
 
-@pytest.mark.parametrize("scoring", SCORERS)
-def test_scores_are_those_of_left_out_decisions(scoring):
-    X, y = make_classification(150, 8, weights=[0.7], flip_y=0.1, random_state=1)
-    model = st.StoppedClassifierCV(stops=12, scoring=scoring).fit(X, y)
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "f1_macro", "neg_log_loss"])
+def test_scores_are_those_of_left_out_decisions(scoring, weighted, classes, rng):
+    if scoring == "roc_auc" and classes > 2:
+        scoring = "roc_auc_ovr"
+    X, y = blobs(rng, classes, n=120)
+    weights = rng.uniform(0.5, 2, 120) if weighted else None
+    model = st.StoppedClassifierCV(stops=12, scoring=scoring).fit(X, y, weights)
     assert -model.errors_.min() == model.best_score_
     values = model.left_out_decisions_
-    chances = expit(model.slope_ * values)
-    expected = {
-        "accuracy": accuracy_score(y, values > 0),
-        "roc_auc": roc_auc_score(y, values),
-        "f1": f1_score(y, values > 0),
-        "neg_log_loss": -log_loss(y, chances),
-        "neg_brier_score": -np.mean((y - chances) ** 2),
+    columns = np.column_stack([0 * values, values]) if classes == 2 else values
+    labels = columns.argmax(axis=1)
+    chances = softmax(model.slope_ * columns, axis=1)
+    asked = {
+        "accuracy": lambda **options: accuracy_score(y, labels, **options),
+        "roc_auc": lambda **options: roc_auc_score(y, values, **options),
+        "roc_auc_ovr": lambda **options: roc_auc_score(y, chances, multi_class="ovr", **options),
+        "f1_macro": lambda **options: f1_score(y, labels, average="macro", **options),
+        "neg_log_loss": lambda **options: -log_loss(y, chances, **options),
     }[scoring]
-    assert model.best_score_ == pytest.approx(expected, rel=1e-6)
+    assert model.best_score_ == pytest.approx(asked(sample_weight=weights), rel=1e-6)
 
 
 def test_folds_are_stratified_and_hold_outs_have_labels():

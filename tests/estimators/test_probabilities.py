@@ -1,23 +1,19 @@
-"""Calibration and scores at many stops at once: equal to SciPy's minimum and to scikit-learn."""
+"""Calibration and scores at many stops at once: equal to SciPy's minimum, and stop by stop."""
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from sklearn.metrics import f1_score, get_scorer, make_scorer
+from sklearn.metrics import f1_score, make_scorer
 
 import stoptime as st
 from stoptime.estimators.probabilities import (
     LEAST_SLOPE,
-    FromDecisions,
     OnLabels,
     calibrated,
     calibrated_at_stops,
-    label_scores,
     probabilities,
 )
-
-NAMES = ["accuracy", "neg_log_loss", "roc_auc"]
 
 
 def drawn(rng, n_classes, n=90, n_stops=8):
@@ -85,27 +81,6 @@ def test_values_of_any_size_are_calibrated_together(rng):
     np.testing.assert_allclose(chances[5], chances[2], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_scores_are_those_of_scikit_learn(name, n_classes, weighted, rng):
-    values, place = drawn(rng, n_classes)
-    slopes = np.geomspace(0.1, 1e3, len(values))
-    weights = rng.random(len(place)) if weighted else None
-    logits = slopes.reshape(-1, *(1,) * (values.ndim - 1)) * values
-    found = label_scores(name, logits, place, weights)
-    if name == "roc_auc" and (weighted or n_classes > 2):
-        assert found is None
-        return
-    options = {} if weights is None else {"sample_weight": weights}
-    models = [FromDecisions() for _ in slopes]
-    for model, slope in zip(models, slopes, strict=True):
-        model.classes_, model.slope_ = np.arange(n_classes), slope
-    scorer = get_scorer(name)
-    expected = [scorer(*pair, place, **options) for pair in zip(models, values, strict=True)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 def test_scorers_that_are_not_known_are_called_stop_by_stop(rng):
     values, place = drawn(rng, 2)
     words = np.array(["no", "yes"])
@@ -123,7 +98,6 @@ def test_scorers_that_are_not_known_are_called_stop_by_stop(rng):
         labels = np.where(one + shift > 0, "yes", "no")
         expected = f1_score(words[place], labels, pos_label="yes", sample_weight=weights)
         assert score == pytest.approx(expected, rel=1e-12)
-    assert label_scores("f1", values, place, None) is None
 
 
 def test_a_scorer_of_labels_is_called_as_others_are(rng):
