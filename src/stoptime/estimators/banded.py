@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,12 +55,10 @@ class BandedRegressorCV(LinearRegressor):
         As in :class:`StoppedRegressorCV`; ``rule`` is "loo", "path-gcv" or "gcv".
     per_target : bool, default=False
         Whether each target has scales and a stop of its own.
-    search : {"gradient", "random"}, default="gradient"
-        "random" only compares draws. So does "gradient" with ``per_target`` and more than 16
-        targets. With 16 targets or more and ``rule="loo"``, draws are compared by path GCV.
     n_draws, n_starts : int, default=20 and 3
         Number of random draws, besides equal scales and equally large bands; and the number of
-        searches by gradient.
+        searches by gradient, of which there are none with ``per_target`` and more than 16 targets.
+        With 16 targets or more and ``rule="loo"``, draws are compared by path GCV.
     random_state : int, RandomState or None, default=0
         Seed of the draws.
 
@@ -101,15 +99,12 @@ class BandedRegressorCV(LinearRegressor):
     fit_intercept: bool = True
     verbose: bool = False
     _: KW_ONLY
-    search: Literal["gradient", "random"] = "gradient"
     n_draws: int = 20
     n_starts: int = 3
     random_state: Any = 0
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Choose scales and stop, and fit there; rows must fit into memory as an array."""
-        if self.search not in {"gradient", "random"}:
-            raise ValueError(f'search must be "gradient" or "random"; got {self.search!r}.')
         options = {"multi_output": True, "y_numeric": True, "dtype": DTYPES}
         options["ensure_min_samples"] = 2  # with one row there is nothing to choose by
         names = getattr(X, "columns", None)
@@ -152,13 +147,12 @@ class BandedRegressorCV(LinearRegressor):
         trials = [search.trial(one) for one in progress(draws, "draws")]
         targets = range(len(trials[0].error))
         # with more targets that have scales of their own, searches take much longer than draws
-        descends = self.search == "gradient" and len(targets) <= 16
+        n_starts = self.n_starts if len(targets) <= 16 else 0
         best = []
         for target in progress(targets, "scales"):
             found = sorted(trials, key=lambda trial: float(trial.error[target]))
-            if descends:
-                starts = found[: self.n_starts]
-                found += [search.trial(search.descended(one, target)) for one in starts]
+            starts = found[:n_starts]
+            found += [search.trial(search.descended(one, target)) for one in starts]
             best.append(min(found, key=lambda trial: float(trial.error[target])).scales)
         scales = np.array(best)
         scales /= scales.max(axis=1, keepdims=True)
