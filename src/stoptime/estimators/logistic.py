@@ -198,7 +198,9 @@ class StoppedLogisticRegressionCV(_SoftmaxRegression):
         # large data take half the time in single precision, which changes held-out losses in the
         # eighth digit; a run with a step of its own is exactly the run of its method
         automatic = all(getattr(one, "step", None) == "auto" for one in methods)
-        single = isinstance(X, np.ndarray) and automatic and X.size > 2**21
+        is_large = isinstance(X, np.ndarray) and X.dtype == np.float64 and X.size > 2**21
+        # squares of the entries must neither overflow nor vanish
+        single = automatic and is_large and bool(1e-9 < np.ptp(X) < 1e9)
         rows = self._rows(X, places, weights, self._splits(cv, places, groups), single=single)
         score = None if self.scoring == "neg_log_loss" else self._score(places, weights)
         runs: list[CrossEntropyPlan] = []
