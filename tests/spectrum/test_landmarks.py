@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import KFold, cross_val_score
 
 import stoptime as st
-from stoptime.estimators import kernel_parameters, kernel_search
+from stoptime.estimators import kernel, kernel_search
 from stoptime.spectrum import landmarks
 from stoptime.spectrum.radial import Radial
 
@@ -139,8 +139,8 @@ def test_features_are_never_all_in_memory(data, monkeypatch):
 
 
 def test_many_rows_take_landmarks_with_a_note(rng, monkeypatch):
-    monkeypatch.setattr(kernel_parameters, "MOST_EXACT", 500)
-    monkeypatch.setattr(kernel_parameters, "MANY_LANDMARKS", 100)
+    monkeypatch.setattr(kernel, "MOST_EXACT", 500)
+    monkeypatch.setattr(kernel, "MANY_LANDMARKS", 100)
     monkeypatch.setattr(kernel_search, "MOST_EXACT", 500)
     monkeypatch.setattr(kernel_search, "MOST_COMPARED", 300)
     X = rng.standard_normal((1200, 2))
