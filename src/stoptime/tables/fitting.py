@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.feature_selection import r_regression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
@@ -118,14 +119,11 @@ def fit_table(
     pipeline = Pipeline([("preparation", preparation), ("model", last)])
     notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
     name = f"log({target})" if log else target
-    fit = TableFit(pipeline, X, y, name, shares, tuple(notes), source=table.source)
-    if compare:
-        step("comparing")
-        vars(fit)["features"] = Z  # known already
-        with warnings_noted():  # the fit itself has warned
-            fit = replace(fit, scores=compared(fit))
-    vars(fit)["features"] = Z
-    return fit
+    fit = TableFit(pipeline, X, Z, y, name, shares, tuple(notes), source=table.source)
+    if not compare:
+        return fit
+    step("comparing")
+    return replace(fit, scores=compared(fit))
 
 
 def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bool, list[str]]:
@@ -219,12 +217,6 @@ def _check_response(y: Any, name: str, *, log: bool) -> None:
 def _copies(Z: Any, y: Any, names: Any) -> list[str]:
     """Return a note if one feature alone gives the target, up to rounding."""
     response = np.unique(y, return_inverse=True)[1] if y.dtype.kind not in "fiu" else y
-    centred = response - np.mean(response, dtype=np.float64)
-    columns = Z - Z.mean(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cosines = np.abs(centred @ columns) / np.sqrt(
-            (centred @ centred) * (columns**2).sum(axis=0)
-        )
-    same = names[cosines > 1 - 1e-9].tolist()
+    same = names[np.abs(r_regression(Z, response)) > 1 - 1e-9].tolist()
     told = "determines the target exactly: is it a copy? drop leaves it out."
     return [f'The feature "{same[0]}" {told}'] if same else []

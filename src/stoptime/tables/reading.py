@@ -17,7 +17,6 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
@@ -26,14 +25,6 @@ from typing import Any
 
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import has_decimals, pandas
-
-BUILT_IN = "diabetes"
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\x1f\x8b": gzip.decompress,
-    b"BZh": bz2.decompress,
-    b"\xfd7zXZ": lzma.decompress,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +46,12 @@ def read_table(source: str | Path) -> Table:
     of plain decimals, which are read as numbers.
     """
     path = Path(source)
-    if str(source) == BUILT_IN and not path.exists():
+    if str(source) == "diabetes" and not path.exists():
         from sklearn.datasets import load_diabetes  # noqa: PLC0415 - used here only
 
         data = load_diabetes(scaled=False)
         frame = pandas().DataFrame(data.data, columns=data.feature_names)
-        return Table(frame.assign(target=data.target), BUILT_IN)
+        return Table(frame.assign(target=data.target), "diabetes")
     piped = str(source) == "-"
     name = "standard input" if piped else str(path)
     content = sys.stdin.buffer.read() if piped else _bytes(path)
@@ -82,12 +73,12 @@ def read_table(source: str | Path) -> Table:
 
 def write_table(frame: Any, target: Path) -> None:
     """Write a table as CSV, TSV or Parquet, by the ending of its name; CSV for other endings."""
-    kinds = (ENDINGS.get(one.lower()) for one in reversed(target.suffixes))
-    kind = next(filter(None, kinds), "csv")
-    if kind == "parquet":
+    endings = {one.lower() for one in target.suffixes}
+    if endings & {".parquet", ".pq"}:
         frame.to_parquet(target, index=False)
     else:
-        frame.to_csv(target, index=False, sep="\t" if kind == "tsv" else ",", lineterminator="\n")
+        sign = "\t" if endings & {".tsv", ".tab"} else ","
+        frame.to_csv(target, index=False, sep=sign, lineterminator="\n")
 
 
 def _bytes(path: Path) -> bytes:
@@ -104,10 +95,12 @@ def _bytes(path: Path) -> bytes:
 
 def _unpacked(content: bytes) -> bytes:
     """Return the content without its compression, which its first bytes tell."""
-    for magic, unpack in UNPACKED.items():
-        # a column may be named BZh
-        if content.startswith(magic) and (magic != b"BZh" or content[3:4].isdigit()):
-            return unpack(content)
+    if content.startswith(b"\x1f\x8b"):
+        return gzip.decompress(content)
+    if content.startswith(b"\xfd7zXZ"):
+        return lzma.decompress(content)
+    if re.match(rb"BZh\d", content):  # a column may be named BZh
+        return bz2.decompress(content)
     if not content.startswith(b"PK"):
         return content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -271,22 +264,25 @@ def _columns(lines: list[str]) -> list[tuple[int, int]]:
     places = zip_longest(*lines, fillvalue="")
     filled = "".join("x" if any(map(str.strip, place)) else " " for place in places)
     pieces = [one.span() for one in re.finditer("x+", filled)]
-    gaps = [right[0] - left[1] for left, right in pairwise(pieces)]
-    named = [bool(lines[0][a:b].strip()) for a, b in pieces]
-    valued = [any(line[a:b].strip() for line in lines[1:]) for a, b in pieces]
-    # a first column without a name may number the rows
-    named[0] = named[0] or all(line[: pieces[0][1]].strip() for line in lines[1:])
-    column = list(range(len(pieces)))
-    # elsewhere what has no name, as the sign of a currency or a second word, belongs to the column
-    # that is nearer, and a name of two words has values below one of them
-    for i in sorted(range(len(gaps)), key=lambda i: (gaps[i], -i)):
-        sides = [{k for k, own in enumerate(column) if own == column[j]} for j in (i, i + 1)]
-        nameless = not all(any(named[k] for k in side) for side in sides)
-        empty = not all(any(valued[k] for k in side) for side in sides)
-        if nameless or (empty and gaps[i] == 1 < max(gaps)):
-            column = [column[i] if own == column[i + 1] else own for own in column]
-    ends = [pieces[i][1] for i in range(len(gaps)) if column[i] != column[i + 1]]
-    return list(pairwise([0, *ends, len(filled)]))
+    widest = max((right[0] - left[1] for left, right in pairwise(pieces)), default=0)
+
+    def alone(i: int, gap: int) -> bool:
+        a, b = pieces[i]
+        # a first column without a name may number the rows
+        named = lines[0][a:b].strip() or (i == 0 and all(line[:b].strip() for line in lines[1:]))
+        # a name of two words has values below one of them
+        valued = any(line[a:b].strip() for line in lines[1:])
+        return bool(named) and (valued or gap > 1 or widest == 1)
+
+    # what has no name, as the sign of a currency or a second word, belongs to the nearer column
+    for gap in range(1, widest + 1):
+        i = len(pieces) - 2
+        while i >= 0:
+            (a, end), (start, b) = pieces[i : i + 2]
+            if start - end == gap and not (alone(i, gap) and alone(i + 1, gap)):
+                pieces[i : i + 2] = [(a, b)]
+            i -= 1
+    return list(pairwise([0, *(b for _, b in pieces[:-1]), len(filled)]))
 
 
 def _reason(error: Exception) -> str:

@@ -18,8 +18,10 @@ import numpy as np
 
 Kind = Literal["number", "date", "text"]
 
-CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł"
-CURRENCY = f"(?:[A-Z]{{0,3}}[$€£¥₹₽₩₺]|{CODES})"  # with letters before a sign in US$ and R$
+# with letters before a sign in US$ and R$
+CURRENCY = (
+    "(?:[A-Z]{0,3}[$€£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł)"
+)
 # (5) and 5- are negative in accounts, but 5,- is a price without cents; U+2212 is the minus of
 # typesetters
 AMOUNT = re.compile(

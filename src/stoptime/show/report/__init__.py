@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
@@ -25,6 +26,7 @@ from stoptime.support.version import __version__
 from stoptime.support.wording import method_in_words, number
 from stoptime.tables import results
 from stoptime.tables.assessment import TableFit, compared
+from stoptime.tables.intervals import prepared
 
 __all__ = ["page", "write"]
 
@@ -70,16 +72,17 @@ def write(
         if isinstance(last, TransformedTargetRegressor):
             response = last.transformer_.transform(response[:, None])[:, 0]
             name = f"{name}, transformed"
-        fit = TableFit(model, X, response, name, weights)
+        with warnings_noted():  # which are for new rows
+            rows = prepared(model, X)
+        features = np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
+        fit = TableFit(model, X, features, response, name, weights)
         if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
             raise TypeError(
                 "A report needs a fitted StoppedRegressorCV or StoppedClassifierCV, alone or at "
                 f"the end of a Pipeline; got {type(fit.model).__name__}."
             )
-        with warnings_noted():  # the fit itself has warned
-            fit = replace(fit, scores=compared(fit))
-    with warnings_noted():
-        text = page(fit)
+        fit = replace(fit, scores=compared(fit))
+    text = page(fit)
     with atomic(Path(target)) as path:
         path.write_text(text, encoding="utf-8")
 
