@@ -82,11 +82,14 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise bad("--missing", f"must be impute, drop or error; got {missing}.")
     terminal.check_output(model, "--model", [".json"], force=force)
     terminal.check_output(report, "--report", [".html", ".htm"], force=force)
-    options: dict[str, Any] = {"cv": cv, "stops": terminal.parsed_stops(stops)}
-    options["rule"] = None if rule is None else terminal.parsed("--rule", rule)
     methods = [terminal.parsed("--method", word) for word in method or ()]
-    options["method"] = (methods if len(methods) > 1 else methods[0]) if methods else None
-    options["fit_intercept"] = None if intercept else False
+    options: dict[str, Any] = {
+        "method": methods if len(methods) > 1 else methods[0] if methods else None,
+        "rule": None if rule is None else terminal.parsed("--rule", rule),
+        "cv": cv,
+        "stops": None if stops is None else terminal.parsed_stops(stops),
+        "fit_intercept": None if intercept else False,
+    }
     from stoptime.show import report as reports  # noqa: PLC0415 - starts faster
     from stoptime.tables.fitting import fit_table  # noqa: PLC0415
     from stoptime.tables.preparation import TablePreparation, listed  # noqa: PLC0415
@@ -124,15 +127,16 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if report is not None:
         reports.write(report, fitted)
     files = {"model": model, "report": report}
+    written = {name: path for name, path in files.items() if path is not None}
     if as_json:
-        terminal.print_json(_as_object(fitted, files))
+        terminal.print_json(_as_object(fitted) | {"files": written})
         return
-    for path in files.values():
-        if path is not None:
-            typer.echo(f"wrote {path}")
+    for path in written.values():
+        typer.echo(f"wrote {path}")
 
 
-def _as_object(fitted: TableFit, files: dict[str, Path | None]) -> dict[str, Any]:
+def _as_object(fitted: TableFit) -> dict[str, Any]:
+    """Return what --json prints."""
     model = fitted.model
 
     def named(coef: Any, intercept: float) -> dict[str, Any]:
@@ -161,7 +165,6 @@ def _as_object(fitted: TableFit, files: dict[str, Path | None]) -> dict[str, Any
         },
         "comparison": fitted.scores,
         "messages": fitted.notes,
-        "files": {option: path for option, path in files.items() if path is not None},
     }
 
 
