@@ -122,7 +122,6 @@ def test_options_reach_the_fit():
         "-m 'Averaged(Nesterov(friction=5), kind=\"tail\")' --stops 20",
         "-m 'GradientDescent(step=Cosine(peak=0.1, total=50))' --stops 20",
         "-m conjugate-gradient --rule discrepancy",
-        "-m adam --rule sure --stops 5",
         "-m ridge --rule 'Discrepancy(noise=400.0)' --log",
     ],
 )

