@@ -113,7 +113,7 @@ def error_curve(
         label = f"stop {number(float(choice.stop))}"
         if penalty is not None:
             label += f", equivalent to penalty {number(penalty)}"
-        place = np.clip(choice.stop, *limits)
+        place = float(np.clip(choice.stop, *limits))
         ax.axvline(place, color="0.3", linestyle="--", linewidth=1)
         ax.plot(place, choice.error, "o", color=color, label=label)
         if choice.standard_error is not None:

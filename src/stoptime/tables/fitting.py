@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.feature_selection import r_regression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
@@ -17,7 +18,6 @@ from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.support.progress import warnings_noted
 from stoptime.tables.assessment import TableFit, compared
-from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import TablePreparation, as_frame, check_columns, counted
 from stoptime.tables.reading import Table, read_table
 from stoptime.tables.values import Form, pandas, read, words
@@ -105,20 +105,21 @@ def fit_table(
     X = rows.drop(columns=others)
     shares = None if weights is None else _weights(rows[weights], weights)
     _check_response(y, target, log=log)
-    y = np.log(y) if log else y
     step("fitting")
     if isinstance(options.get("cv"), int):
         # tables are often sorted, so that folds are shuffled
         folds = StratifiedKFold if classes else KFold
         options["cv"] = folds(options["cv"], shuffle=True, random_state=0)
-    estimator: Any = (StoppedClassifierCV if classes else StoppedRegressorCV)(**options)
+    model: Any = (StoppedClassifierCV if classes else StoppedRegressorCV)(**options)
+    if log:
+        model = TransformedTargetRegressor(model, func=np.log, inverse_func=np.exp)
     with warnings_noted() as warned:
         Z = preparation.fit_transform(X, sample_weight=shares)
-        estimator.fit(Z, y, shares)
-    last = of_log(estimator) if log else estimator
-    pipeline = Pipeline([("preparation", preparation), ("model", last)])
-    notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
+        model.fit(Z, y, sample_weight=shares)
+    pipeline = Pipeline([("preparation", preparation), ("model", model)])
     name = f"log({target})" if log else target
+    y = np.log(y) if log else y
+    notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
     fit = TableFit(pipeline, X, Z, y, name, shares, tuple(notes), source=table.source)
     if not compare:
         return fit

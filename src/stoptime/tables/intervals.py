@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.dummy import DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from stoptime.support.arrays import Floats
@@ -87,11 +86,3 @@ def last_step(model: Any) -> Any:
     """Return the estimator at the end of a pipeline, without a transformation of its target."""
     last = model[-1] if isinstance(model, Pipeline) else model
     return last.regressor_ if isinstance(last, TransformedTargetRegressor) else last
-
-
-def of_log(regressor: Any) -> TransformedTargetRegressor:
-    """Return a fitted estimator of the target itself, for one that was fitted to its logarithm."""
-    model = TransformedTargetRegressor(DummyRegressor(), func=np.log, inverse_func=np.exp)
-    model.fit([[0.0]], [1.0])
-    model.regressor = model.regressor_ = regressor
-    return model

@@ -245,7 +245,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         levels: tuple[str, ...] = ()
         median = None
         if form.kind == "text":
-            levels, note = self._levels(name, known, gaps.any(), wanted)
+            levels, note = self._levels(name, known, bool(gaps.any()), wanted)
         else:
             note = _constant(name, known)
             if not note:

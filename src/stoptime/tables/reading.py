@@ -173,23 +173,7 @@ def _decoded(content: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _text_frame(text: str, messages: list[str]) -> tuple[Any, list[str]]:
-    text = re.sub(r"\A(?: *[\r\n])+", "", text)
-    for_excel = re.match(r"sep=(.)\r?\n", text, re.IGNORECASE)
-    if for_excel:
-        text = text[for_excel.end() :].lstrip("\r\n")
-    sample = "\n".join(text[: 2**16].splitlines()[:50])
-    # the first quoted names may hold line breaks
-    quoted = re.match(r'(?:[^"\n]|"[^"]*")+', sample)
-    header = quoted[0] if quoted else sample.partition("\n")[0]
-    delimiter = for_excel[1] if for_excel else _delimiter(sample, header)
-    if delimiter == r"\s+":
-        first, *others = _fields(text)
-        if {*others} == {first + 1}:
-            text = f'"" {text}'  # the names of the rows have no name
-        elif {*others} != {first}:
-            delimiter = ","  # a later line has a gap
-    if delimiter == "," and "," not in header:
-        text, delimiter = _with_tabs(text, sample), "\t"
+    text, delimiter = _separated(re.sub(r"\A(?: *[\r\n])+", "", text))
     file = io.StringIO(text)
     pd = pandas()
 
@@ -223,39 +207,42 @@ def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list
     return frame.iloc[:, [i for i, name in enumerate(names) if name]], messages
 
 
-def _delimiter(sample: str, header: str) -> str:
-    """Return what separates the fields of the first lines of a text."""
+def _separated(text: str) -> tuple[str, str]:
+    """Return a text and what separates its fields; blanks between columns become tabs."""
+    for_excel = re.match(r"sep=(.)[\r\n]+", text, re.IGNORECASE)
+    if for_excel:
+        return text[for_excel.end() :], for_excel[1]
+    sample = "\n".join(text[: 2**16].splitlines()[:50])
+    # the first quoted names may hold line breaks
+    quoted = re.match(r'(?:[^"\n]|"[^"]*")+', sample)
+    header = quoted[0] if quoted else sample.partition("\n")[0]
     # a table with one column has no delimiter, which the sniffer calls an error
     with suppress(csv.Error):
         found = csv.Sniffer().sniff(sample, ",;\t|").delimiter
         if found in header:
-            return found
-    # blanks separate fields only where every line has as many of them; R quotes the names, and has
-    # one more field in the rows, which it names
-    first, *others = _fields(sample)
-    named_rows = sample.startswith('"') and {*others} == {first + 1}
-    return r"\s+" if named_rows or (first > 1 and {*others} <= {first}) else ","
+            return text, found
+    # blanks separate fields only where every line has as many of them
+    lines = [line.replace("\t", " ").strip() for line in text.splitlines()]
+    fields = csv.reader(lines, delimiter=" ", skipinitialspace=True)
+    first, *others = [len(one) for one in fields if one]
+    if text.startswith('"') and {*others} == {first + 1}:
+        return f'"" {text}', r"\s+"  # R quotes names, and has none for the names of the rows
+    if first > 1 and {*others} <= {first}:
+        return text, r"\s+"
+    return (text, ",") if "," in header else (_with_tabs(text), "\t")
 
 
-def _fields(sample: str) -> list[int]:
-    """Return how many fields blanks separate in each line; those in quotes may have blanks."""
-    lines = [line.replace("\t", " ").strip() for line in sample.splitlines()]
-    return [len(one) for one in csv.reader(lines, delimiter=" ", skipinitialspace=True) if one]
-
-
-def _with_tabs(text: str, sample: str) -> str:
+def _with_tabs(text: str) -> str:
     """Return lines of columns that are aligned by blanks with tabs between them; others as is.
 
     Texts may have blanks too, so that a column ends only where all lines have one.
     """
+    lines = list(map(str.rstrip, text.splitlines()))
     # fields with one blank between them are not aligned, and may be the words of one column
-    if not re.search(r"^ |\S  ", sample, re.MULTILINE):
+    aligned = re.search(r"^ |\S  ", text, re.MULTILINE)
+    spans = _columns(lines) if aligned else []
+    if len(spans) < 2:
         return text
-    for whole in (sample, text):
-        lines = list(map(str.rstrip, whole.splitlines()))
-        spans = _columns(lines)
-        if len(spans) == 1:
-            return text
     return "\n".join("\t".join(line[a:b].strip() for a, b in spans) for line in lines if line)
 
 

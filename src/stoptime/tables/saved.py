@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +31,6 @@ from stoptime.support.checks import positive_number
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.support.wording import did_you_mean
-from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import Decision, TablePreparation
 from stoptime.tables.values import Form
 
@@ -244,8 +244,14 @@ def _estimator(content: dict[str, Any]) -> Any:
         found.classes_ = np.array(classes["labels"])
         return found
     found.half_widths_ = content["half_widths"]
+    if classes is None and content["log"]:
+        of_log: Any = TransformedTargetRegressor(
+            DummyRegressor(), func=np.log, inverse_func=np.exp
+        ).fit([[0.0]], [1.0])
+        of_log.regressor = of_log.regressor_ = found
+        return of_log
     if classes is None:
-        return of_log(found) if content["log"] else found
+        return found
     model: Any = (StoppedClassifier if kernel is None else StoppedKernelClassifier)(**options)
     model.classes_ = np.array(classes["labels"])
     model.slope_, model._shift, model._curves = classes["slope"], classes["shift"], None
