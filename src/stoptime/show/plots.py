@@ -70,6 +70,8 @@ def _show_dip(ax: Axes, heights: Floats) -> None:
     # beside numbers of another order of magnitude, the dip would vanish on a linear axis
     if heights.size and heights.max() > 10 * heights.min() > 0:
         ax.set_yscale("log")
+        # nor may a bias that falls for ever make it small
+        ax.set_ylim(bottom=heights.min() / 3)
 
 
 def coefficients(path: Path, ax: Axes | None = None) -> Axes:
