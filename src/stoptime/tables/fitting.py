@@ -31,7 +31,6 @@ def fit_table(
     weights: str | None = None,
     classify: bool | None = None,
     log: bool = False,
-    complete_rows: bool = False,
     compare: bool = True,
     progress: Callable[[str], None] | None = None,
     **options: Any,
@@ -53,8 +52,6 @@ def fit_table(
     log : bool, default=False
         Whether to fit the logarithm of a positive target. Predictions and intervals are in the
         units of the target, errors and coefficients in those of its logarithm.
-    complete_rows : bool, default=False
-        Whether to leave out rows with a missing value instead of filling it in.
     compare : bool, default=True
         Whether to compare with ridge, least squares and a constant, by leave-one-out.
     progress : callable, optional
@@ -94,14 +91,6 @@ def fit_table(
     y, known, classes, told = _target(preparation.cleaned(rows[target]), target, wanted)
     notes = [*table.messages, *told]
     rows = rows[known]
-    if complete_rows:
-        some = rows.drop(columns=others)
-        gaps = clone(preparation).set_params(missing="impute").fit(some).gaps(some)
-        if gaps.any():
-            notes.append(f"{counted(int(gaps.sum()), 'row')} with missing values left out.")
-        rows = rows[~gaps]
-        y = y[~gaps]
-        preparation.set_params(missing="error")
     X = rows.drop(columns=others)
     shares = None if weights is None else _weights(rows[weights], weights)
     _check_response(y, target, log=log)

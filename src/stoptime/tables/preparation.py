@@ -181,10 +181,6 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         original = np.asarray(coef / self.scale_, np.float64)
         return original, np.asarray(intercept - original @ self.center_, np.float64)
 
-    def gaps(self, X: Any) -> NDArray[np.bool_]:
-        """Return which rows have a missing value in a column that is used."""
-        return np.asarray(self._typed(X)[0].isna().any(axis=1))
-
     def kept(self) -> list[Decision]:
         """Return the decisions on columns that have features: numbers first, then text."""
         used = [one for one in self.decisions_.values() if one.kind != "dropped"]
@@ -239,8 +235,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if gaps.any() and self.missing == "error":
             raise ValueError(
                 f'Column "{name}" has {counted(int(gaps.sum()), "missing value")}: '
-                'missing="impute" fills them in, and complete_rows=True of fit_table leaves out '
-                "their rows."
+                'missing="impute" fills them in.'
             )
         levels: tuple[str, ...] = ()
         median = None
