@@ -81,13 +81,10 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         raise bad("--rule", "--cv chooses the stop by folds, without a rule: give one of the two.")
     terminal.check_output(model, "--model", [".json"], force=force)
     terminal.check_output(report, "--report", [".html", ".htm"], force=force)
-    methods = [terminal.parsed("--method", word) for word in method or ()]
     options: dict[str, Any] = {
-        "method": methods if len(methods) > 1 else methods[0] if methods else None,
-        "rule": None if rule is None else terminal.parsed("--rule", rule),
-        "cv": cv,
-        "stops": None if stops is None else terminal.parsed_stops(stops),
-        "fit_intercept": None if intercept else False,
+        "method": [terminal.parsed("--method", word) for word in method or ()],
+        "rule": rule and terminal.parsed("--rule", rule),
+        "stops": stops and terminal.parsed_stops(stops),
     }
     from stoptime.show import report as reports  # noqa: PLC0415 - starts faster
     from stoptime.tables.fitting import fit_table  # noqa: PLC0415
@@ -95,12 +92,11 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     from stoptime.tables.reading import read_table  # noqa: PLC0415
     from stoptime.tables.saved import save  # noqa: PLC0415
 
-    terminal.step("reading")
-    table = read_table(data)
-    if target is None and table.source != "diabetes":
-        raise bad("--target", f"say which column to predict. {listed(list(table.frame.columns))}")
+    if target is None and str(data) != "diabetes":
+        columns = list(read_table(data).frame.columns)
+        raise bad("--target", f"say which column to predict. {listed(columns)}")
     fitted = fit_table(
-        table,
+        data,
         target or "target",
         preparation=TablePreparation(
             missing=missing,
@@ -115,7 +111,9 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         log=log,
         compare=compare,
         progress=terminal.step,
-        **{name: value for name, value in options.items() if value is not None},
+        cv=cv,
+        fit_intercept=intercept,
+        **{name: value for name, value in options.items() if value},
     )
     if not as_json:
         terminal.print_notes(fitted.notes)
