@@ -35,7 +35,6 @@ GROUPED = re.compile(
 )
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
-COMPACT_DATE = re.compile(r"(19|20)\d{6}")
 MULTIPLES = {"K": 1e3, "k": 1e3, "M": 1e6, "Mio": 1e6, "B": 1e9, "bn": 1e9}
 NOT_GUESSED = (  # formats that pandas does not guess
     "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
@@ -153,10 +152,10 @@ def decimal_sign(series: Any) -> str:
 def _read_text(series: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
     places, texts = _different(series)
     different = [one for one in dict.fromkeys(texts) if one is not None]
-    found = None
-    # text in the form of the fit is tried first
-    for given in (like, None) if like is not None else (None,):
-        found = found or _read_different(different, given, decimal)
+    found = _read_different(different, like, decimal)
+    if found is None and like is not None:
+        # new rows may be written in another form than those of the fit
+        found = _read_different(different, None, decimal)
     if found is None:
         return Form("text"), np.array([*texts, None], dtype=object)[places]
     form, numbers = found
@@ -185,15 +184,16 @@ def _read_different(  # noqa: PLR0911 - one for each kind of text
     plain = _plain(texts)
     # a point is a decimal point, unless this table has shown that it is not
     if plain is not None and (signs[0] == "." or not any("." in one for one in texts)):
-        if like is None and all(map(COMPACT_DATE.fullmatch, texts)):
-            days = _parsed(pandas().Series(texts, index=texts), "%Y%m%d")
-            if len(days) == len(texts):
-                return Form("date", formats=("%Y%m%d",)), dict(zip(texts, _days(days), strict=True))
+        if like is None and all(re.fullmatch(r"(19|20)\d{6}", one) for one in texts):
+            days = _dates(texts, ("%Y%m%d",))
+            if days is not None and days[0].formats == ("%Y%m%d",):
+                return days
         return (Form("number"), plain) if like is None or like.unit in {"", "%"} else None
     if all(one.lower() in {"true", "false"} for one in texts):
         return Form("number"), {one: float(one.lower() == "true") for one in texts}
-    if all(map(TIME.fullmatch, texts)):
-        return Form("number", unit="h"), {one: _hours(TIME.fullmatch(one)) for one in texts}
+    times = {one: TIME.fullmatch(one) for one in texts}
+    if all(times.values()):
+        return Form("number", unit="h"), {one: _hours(match) for one, match in times.items()}
     dates = _dates(texts) if like is None else None
     return dates or _amounts(texts, signs, like)
 
