@@ -19,7 +19,6 @@ import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +39,10 @@ def read_table(source: str | Path) -> Table:
     """Read a table.
 
     ``source`` is a file, "-" for standard input, or "diabetes" for the data set that comes with
-    scikit-learn. The content tells the format: CSV with any delimiter, columns aligned by blanks,
-    JSON (a list of rows, a dict of columns, or one row on each line), Parquet, Feather or Excel,
-    also compressed (gz, bz2, xz, or zip with one file). Text keeps its notation, except for columns
-    of plain decimals, which are read as numbers.
+    scikit-learn. The content tells the format: CSV with any delimiter, or with blanks where each
+    line has as many fields, JSON (a list of rows, a dict of columns, or one row on each line),
+    Parquet, Feather or Excel, also compressed (gz, bz2, xz, or zip with one file). Text keeps its
+    notation, except for columns of plain decimals, which are read as numbers.
     """
     path = Path(source)
     if str(source) == "diabetes" and not path.exists():
@@ -208,7 +207,7 @@ def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list
 
 
 def _separated(text: str) -> tuple[str, str]:
-    """Return a text and what separates its fields; blanks between columns become tabs."""
+    """Return a text and what separates its fields."""
     for_excel = re.match(r"sep=(.)[\r\n]+", text, re.IGNORECASE)
     if for_excel:
         return text[for_excel.end() :], for_excel[1]
@@ -229,47 +228,7 @@ def _separated(text: str) -> tuple[str, str]:
         return f'"" {text}', r"\s+"  # R quotes names, and has none for the names of the rows
     if first > 1 and {*others} <= {first}:
         return text, r"\s+"
-    return (text, ",") if "," in header else (_with_tabs(text), "\t")
-
-
-def _with_tabs(text: str) -> str:
-    """Return lines of columns that are aligned by blanks with tabs between them; others as is.
-
-    Texts may have blanks too, so that a column ends only where all lines have one.
-    """
-    lines = list(map(str.rstrip, text.splitlines()))
-    # fields with one blank between them are not aligned, and may be the words of one column
-    aligned = re.search(r"^ |\S  ", text, re.MULTILINE)
-    spans = _columns(lines) if aligned else []
-    if len(spans) < 2:
-        return text
-    return "\n".join("\t".join(line[a:b].strip() for a, b in spans) for line in lines if line)
-
-
-def _columns(lines: list[str]) -> list[tuple[int, int]]:
-    """Return where columns that are aligned by blanks start and end."""
-    places = zip_longest(*lines, fillvalue="")
-    filled = "".join("x" if any(map(str.strip, place)) else " " for place in places)
-    pieces = [one.span() for one in re.finditer("x+", filled)]
-    widest = max((right[0] - left[1] for left, right in pairwise(pieces)), default=0)
-
-    def alone(i: int, gap: int) -> bool:
-        a, b = pieces[i]
-        # a first column without a name may number the rows
-        named = lines[0][a:b].strip() or (i == 0 and all(line[:b].strip() for line in lines[1:]))
-        # a name of two words has values below one of them
-        valued = any(line[a:b].strip() for line in lines[1:])
-        return bool(named) and (valued or gap > 1 or widest == 1)
-
-    # what has no name, as the sign of a currency or a second word, belongs to the nearer column
-    for gap in range(1, widest + 1):
-        i = len(pieces) - 2
-        while i >= 0:
-            (a, end), (start, b) = pieces[i : i + 2]
-            if start - end == gap and not (alone(i, gap) and alone(i + 1, gap)):
-                pieces[i : i + 2] = [(a, b)]
-            i -= 1
-    return list(pairwise([0, *(b for _, b in pieces[:-1]), len(filled)]))
+    return text, "," if "," in header else "\t"
 
 
 def _reason(error: Exception) -> str:
