@@ -144,6 +144,7 @@ def test_a_plan_takes_calls_of_methods_too():
     ("line", "code", "words"),
     [
         ("absent.csv -t x", 1, "absent.csv does not exist"),
+        ("twice.csv -t a", 1, 'two columns named "a"'),
         ("houses.csv -t prize", 1, 'no column "prize": did you mean "price"?'),
         ("houses.csv -t price --missing error", 1, '"size" has 1 missing value'),
         ("houses.csv -t price -m ridge --stops 3,2,-1", 1, "non-negative numbers; got -1"),
@@ -162,6 +163,7 @@ def test_a_plan_takes_calls_of_methods_too():
     ],
 )
 def test_errors_of_data_are_one_line_and_those_of_usage_name_the_option(houses, line, code, words):
+    (houses / "twice.csv").write_text("a,a\n1,2\n")
     result = stoptime(f"fit {line} --model m.json")
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in in_words(result)

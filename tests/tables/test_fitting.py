@@ -156,6 +156,8 @@ def test_rows_without_a_target_are_left_out(houses):
     fit = st.fit_table(columns, "price")
     assert len(fit.y) == 50
     assert '10 rows without a target "price" left out.' in fit.notes
+    with pytest.raises(ValueError, match="has 0 values: nothing can be learned"):
+        st.fit_table(houses[:0], "price")
 
 
 def test_the_logarithm_of_a_target_is_fitted_and_mapped_back(houses, tmp_path):

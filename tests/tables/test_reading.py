@@ -108,7 +108,6 @@ def test_one_column_may_have_blanks_and_names_line_breaks(tmp_path):
     [
         ("", "is empty"),
         ("a,b\n", "no rows"),
-        ("a,a\n1,2\n", 'two columns named "a"'),
         ("a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
         ("a,b\n1,2,3\n4,5,6\n", "more fields than the header"),
         ('a,b\n"open,2\n3,4\n', "EOF inside string"),

@@ -79,11 +79,9 @@ def fit_table(
     step("reading")
     table = read_table(frame) if isinstance(frame, str | Path) else frame
     if not isinstance(table, Table):
-        table = Table(as_frame(frame), "a data frame")
+        table = Table(frame, "a data frame")
+    rows = as_frame(table.frame)
     preparation = TablePreparation() if preparation is None else clone(preparation)
-    rows = table.frame
-    if not len(rows):
-        raise ValueError("The table has no rows.")
     others = [target, *([] if weights is None else [weights])]
     check_columns(others, list(rows.columns))
     step("preparing")
@@ -119,7 +117,7 @@ def fit_table(
 def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bool, list[str]]:
     """Return the target of the rows that have one, which rows, whether classes, and notes."""
     texts = words(series)
-    known = np.array([one is not None for one in texts])
+    known = np.array([one is not None for one in texts], dtype=bool)
     # categories are classes also where they are numbers
     category = classify is not False and isinstance(series.dtype, pandas().CategoricalDtype)
     try:

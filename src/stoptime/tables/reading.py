@@ -16,7 +16,6 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from stoptime.tables.values import has_decimals, pandas
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A pandas.DataFrame with different column names, its source, and messages from reading it."""
+    """A pandas.DataFrame, its source, and messages from reading it."""
 
     frame: Any
     source: str
@@ -64,9 +63,6 @@ def read_table(source: str | Path) -> Table:
         raise ValueError(f"{name} cannot be read as a table: {_reason(error)}") from error
     if len(frame) == 0:
         raise ValueError(f"{name} has a header but no rows: add rows below it.")
-    twice = [one for one, count in Counter(frame.columns).items() if count > 1]
-    if twice:
-        raise ValueError(f'{name} has two columns named "{twice[0]}": rename one of them.')
     return Table(frame, name, tuple(messages))
 
 
