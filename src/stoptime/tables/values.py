@@ -33,13 +33,7 @@ AMOUNT = re.compile(
 GROUPED = re.compile(
     r"[1-9]\d{0,2}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*|[1-9]\d?(?:,\d{2})+,\d{3}"
 )
-TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
-ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
 MULTIPLES = {"K": 1e3, "k": 1e3, "M": 1e6, "Mio": 1e6, "B": 1e9, "bn": 1e9}
-NOT_GUESSED = (  # formats that pandas does not guess
-    "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
-    "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -191,7 +185,8 @@ def _read_different(  # noqa: PLR0911 - one for each kind of text
         return (Form("number"), plain) if like is None or like.unit in {"", "%"} else None
     if all(one.lower() in {"true", "false"} for one in texts):
         return Form("number"), {one: float(one.lower() == "true") for one in texts}
-    times = {one: TIME.fullmatch(one) for one in texts}
+    time = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
+    times = {one: time.fullmatch(one) for one in texts}
     if all(times.values()):
         return Form("number", unit="h"), {one: _hours(match) for one, match in times.items()}
     dates = _dates(texts) if like is None else None
@@ -336,18 +331,20 @@ def _candidates(text: str, given: tuple[str, ...]) -> list[str]:
         # days come first with points, as in German; 3/4/2020 is the third of April if 13/4/2020
         # is in the column
         guessed = [guess(text, dayfirst=day_first) for day_first in ("." in text, True)]
-    every = dict.fromkeys(filter(None, [*given, "ISO8601", *guessed, *NOT_GUESSED]))
-    return [
-        one
-        for one in every
-        if one == "ISO8601" or (re.search("%[yY]", one) and re.search("%[mbB]", one))
-    ]
+    others = (
+        "%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%m-%y|%d-%b-%y|%d %b %y|%b %Y|%B %Y|"
+        "%m/%d/%Y %I:%M %p|%m/%d/%Y %I:%M:%S %p|%d/%m/%Y %I:%M %p|%d/%m/%Y %I:%M:%S %p"
+    )
+    # a date has a year and a month
+    dates = [one for one in guessed if one and re.search("%[yY].*%[mbB]|%[mbB].*%[yY]", one)]
+    return list(dict.fromkeys([*given, "ISO8601", *dates, *others.split("|")]))
 
 
 def _parsed(texts: Any, form: str) -> Any:
     """Return the texts that are dates of this format."""
     if form == "ISO8601":
-        texts = texts[[ISO_DATE.fullmatch(one) is not None for one in texts]]
+        iso = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?"
+        texts = texts[[re.fullmatch(iso, one) is not None for one in texts]]
     return pandas().to_datetime(texts, format=form, errors="coerce", utc=True).dropna()
 
 
