@@ -154,16 +154,33 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         filled in or not recognised is told by a PreparationWarning.
         """
         check_is_fitted(self)
-        table, other = self._typed(X)
-        gaps = table.isna().sum()
-        if self.missing == "error" and gaps.any():
-            name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
-            raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
-        Z, changed = _features(table, self.kept())
+        frame = as_frame(X, self.feature_names_in_.tolist())
+        check_columns([one.column for one in self.kept()], list(frame.columns))
+        columns: dict[str, Any] = {}
+        other: list[str] = []
+        for one in self.kept():
+            series = self.cleaned(frame[one.column])
+            form, values = _read(one.column, series, one.form)
+            gaps = int(np.count_nonzero(pandas().isna(values)))
+            if gaps and self.missing == "error":
+                told = f'Column "{one.column}" has {counted(gaps, "missing value")}'
+                raise ValueError(f"{told}, and no row of the fit had any.")
+            if gaps == len(values):
+                values = np.full(gaps, None if one.kind == "text" else np.nan)
+            elif form.kind != one.form.kind:
+                raise ValueError(
+                    f'Column "{one.column}" must hold {one.kind}s as in fitting: '
+                    f"{_example(series, one.form)}. Correct it, or name the values that are "
+                    "missing by na."
+                )
+            elif _may_differ(one.form, form):
+                other.append(f"{one.column} ({_example(series)})")
+            columns[one.column] = values
+        Z, notes = _features(columns, self.kept())
         if other:
             what = "Written in another form than in fitting, so check units, signs and dates"
-            changed.append(f"{what}: {', '.join(other)}.")
-        for note in changed:
+            notes.append(f"{what}: {', '.join(other)}.")
+        for note in notes:
             warn_user(note, PreparationWarning)
         return (Z - self.center_) / self.scale_
 
@@ -288,28 +305,6 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         # the word for missing text may be in the column too
         return (*sorted({*levels} - {*own}), *own), "; ".join(told)
 
-    def _typed(self, X: Any) -> tuple[Any, list[str]]:
-        """Return new rows as a frame of floats and words with gaps, and columns in another form."""
-        frame = as_frame(X, self.feature_names_in_.tolist())
-        check_columns([one.column for one in self.kept()], list(frame.columns))
-        columns: dict[str, Any] = {}
-        other: list[str] = []
-        for one in self.kept():
-            series = self.cleaned(frame[one.column])
-            form, values = _read(one.column, series, one.form)
-            if pandas().isna(values).all():
-                values = np.full(len(series), None if one.kind == "text" else np.nan)
-            elif form.kind != one.form.kind:
-                raise ValueError(
-                    f'Column "{one.column}" must hold {one.kind}s as in fitting: '
-                    f"{_example(series, one.form)}. Correct it, or name the values that are "
-                    "missing by na."
-                )
-            elif _may_differ(one.form, form):
-                other.append(f"{one.column} ({_example(series)})")
-            columns[one.column] = values
-        return pandas().DataFrame(columns, index=frame.index), other
-
 
 def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
     """Return a pandas.DataFrame for a frame of pandas or polars, a dict of columns, or an array."""
@@ -402,11 +397,11 @@ def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple
 def _example(series: Any, form: Form | None = None) -> str:
     """Return a value in words, such as "text such as '12 kg'", one of another kind if possible."""
     known = series.dropna()
-    odd = known
+    place = 0
     if form is not None:
-        kinds = [read(known[i : i + 1], form)[0].kind for i in range(min(len(known), 1000))]
-        odd = known[: len(kinds)][[kind != form.kind for kind in kinds]]
-    value = (odd if len(odd) else known).iloc[0]
+        some = range(min(len(known), 1000))
+        place = next((i for i in some if read(known[i : i + 1], form)[0].kind != form.kind), 0)
+    value = known.iloc[place]
     return f"{'text' if isinstance(value, str) else 'values'} such as {str(value).strip()[:40]!r}"
 
 
