@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import check_cv
 
 from stoptime.estimators import probabilities
 from stoptime.estimators.classifier import StoppedClassifierCV
@@ -129,10 +130,12 @@ class TableFit:
     @property
     def rule_in_words(self) -> str:
         """Who chose the stop: leave-one-out, cross-validation, or another rule by its name."""
-        cv = self.model.cv
-        if cv is not None:
-            folds = cv.get_n_splits(self.features) if hasattr(cv, "get_n_splits") else cv
-            return f"{folds}-fold cross-validation" if isinstance(folds, int) else "folds"
+        if self.model.cv is not None:
+            # folds of groups are not known without these
+            with suppress(ValueError):
+                count = check_cv(self.model.cv).get_n_splits(self.features)
+                return f"{count}-fold cross-validation"
+            return "cross-validation"
         name = get_rule(self.model.rule).name
         return "leave-one-out" if name == "loo" else f'the rule "{name}"'
 
