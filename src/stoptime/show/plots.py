@@ -5,7 +5,6 @@ Each draws on the matplotlib axes ``ax``, or on new axes if none are given, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -157,36 +156,6 @@ def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
     _show_dip(ax, curve.total[drawn])
     ax.set_title(f"{name}: risk along the path")
     ax.legend()
-    return ax
-
-
-def bias_and_variance(
-    curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None
-) -> Axes:
-    """Draw squared bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
-
-    The curves have the names of their methods, and each has as many stops as ``x`` has numbers.
-    """
-    ax = _axes(ax)
-    for name, curve in curves.items():
-        ax.plot(x, curve.bias, color=COLORS[name], linestyle="--", linewidth=1.2)
-        ax.plot(x, curve.variance, color=COLORS[name], linestyle=":", linewidth=1.6)
-    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="bias² (- -), variance (···)")
-    return ax
-
-
-def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw the risks of several methods, with arguments as for :func:`bias_and_variance`."""
-    ax = _axes(ax)
-    for name, curve in curves.items():
-        ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
-    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
-    ax.yaxis.set_major_formatter("{x:g}")
-    low, high = ax.get_ylim()
-    # a short axis shows hardly a power of ten: label a few numbers between them
-    if high < 30 * low:
-        ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
-        ax.yaxis.set_minor_formatter("{x:g}")
     return ax
 
 
