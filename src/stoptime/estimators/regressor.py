@@ -133,7 +133,9 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
         if not self._has_columns:
             raise TypeError("A kernel has no coefficients of columns to summarise.")
         if not hasattr(self, "_searched"):
-            raise TypeError("Standard errors are known without a penalty on bands only.")
+            raise TypeError(
+                "No standard errors: they need the training rows, and no penalty on bands."
+            )
         return summarised(self, self._searched)
 
     @property
