@@ -101,8 +101,8 @@ class Space(NamedTuple):
     def errors(self, method: Filter, earlier: Filter, stops: Array) -> Array:
         """Return the relative change of a path since the smaller space, with its earlier step.
 
-        A path may stand still before the space meets small eigenvalues: what leaves the space, times
-        the largest gain, is how much may be missing.
+        A path may stand still before the space meets small eigenvalues: what leaves the space,
+        times the largest gain, is how much may be missing.
         """
         found = self.path(method, stops)
         change = found.copy()
