@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -375,30 +374,16 @@ def _rank_cut(ascending: Floats, rounding: float, floor: float = 0.0) -> int:
     return int(np.searchsorted(ascending, cut, side="right"))
 
 
-@contextmanager
-def advising(
-    advice: str, failed: str = "The factorisation of X did not converge", xp: Any = np
-) -> Iterator[None]:
-    """Turn the error of a factorisation that does not converge into advice."""
-    try:
-        yield
-    except getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError):
-        raise ValueError(f"{failed}: {advice}.") from None
-
-
 def _eigh(gram: Any) -> tuple[Floats, Any]:
     """Return eigenvalues on the host, ascending, and eigenvectors where the matrix is."""
-    xp = array_namespace(gram)
-    with advising('rescale its columns, or use solver="svd"', xp=xp):
-        eigenvalues, vectors = xp.linalg.eigh(gram)
+    eigenvalues, vectors = array_namespace(gram).linalg.eigh(gram)
     return on_host(eigenvalues), vectors
 
 
 def _svd(triangle: Any) -> tuple[Any, Floats, Any]:
     """Return singular vectors, and singular values on the host, ascending as eigenvalues are."""
     xp = array_namespace(triangle)
-    with advising('rescale its columns, or use solver="gram"', xp=xp):
-        left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
+    left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
     return xp.flip(left, axis=1), on_host(lengths)[::-1].copy(), xp.flip(right, axis=0)
 
 

@@ -21,7 +21,7 @@ from sklearn.utils import check_array
 from stoptime.spectrum.accuracy import EXACT, SAFETY, check_scale
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import Data, RowsToTest, Want
-from stoptime.spectrum.factorise import advising, assembled, without_null
+from stoptime.spectrum.factorise import assembled, without_null
 from stoptime.spectrum.kinds import sample_of
 from stoptime.spectrum.row_data import SampleData
 from stoptime.spectrum.rows import ArrayRows, Sample
@@ -168,11 +168,12 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
     # smooth kernels, and those of few columns, have a low rank: a Cholesky factorisation finds it
     # in a tenth of the time of all eigenvectors
     factor = _cholesky(gram)
+    # not by SciPy, whose pool of threads would compete for the cores with that of other products
     if factor is None:
-        eigenvalues, vectors = _eigh(gram)
+        eigenvalues, vectors = np.linalg.eigh(gram)
     else:  # orthonormal columns first: eigenvectors of FᵀF would lose the small directions
         span, triangle = linalg.qr(factor, mode="economic", overwrite_a=True, check_finite=False)
-        eigenvalues, vectors = _eigh(triangle @ triangle.T)
+        eigenvalues, vectors = np.linalg.eigh(triangle @ triangle.T)
     least, largest = eigenvalues[[0, -1]]
     # a more negative eigenvalue is not rounding
     if least < -max(1e-6 * largest, rounding):
@@ -212,10 +213,3 @@ def _has_full_rank(gram: Floats, tolerance: float) -> bool:
     except np.linalg.LinAlgError:
         return False
     return bool(pivots.min() > tolerance)
-
-
-def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
-    # not by SciPy, whose pool of threads would compete for the cores with that of other products
-    with advising("rescale it", "The factorisation of the kernel matrix did not converge"):
-        eigenvalues, vectors = np.linalg.eigh(matrix)
-    return eigenvalues, vectors

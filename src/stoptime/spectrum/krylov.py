@@ -215,10 +215,6 @@ class KrylovVectors(OnDemand):
                 own = own[len(block) :]
         return out
 
-    def formed(self) -> Floats:
-        """Return the vectors."""
-        return self @ np.eye(len(self.order))
-
 
 @dataclass(frozen=True)
 class KrylovOptions:
@@ -346,20 +342,12 @@ class KrylovData(SampleData):
 
     @cached_property
     def _rough_largest(self) -> float:
-        """The largest eigenvalue that the response sees, to a per cent; zero if there is none."""
-        largest = 0.0
+        """The largest eigenvalue that the response sees, to about a per cent; zero if none."""
         for number, run in enumerate(self._runs):
-            found = before = 0.0
-            # one vector may add little although the largest eigenvalue is still to come
-            while (run.size < 6 or found > 1.01 * before) and not run.exhausted:
-                if run.size >= self._share(number):
-                    break
+            # ten vectors are fewer than the search will need
+            while run.size < min(10, self._share(number)) and not run.exhausted:
                 run.step()
-                space = run.space()
-                found = float(space.values.max(initial=0))
-                before = 0.0 if space.before is None else float(space.before.values.max(initial=0))
-            largest = max(largest, found)
-        return largest
+        return self._account(self._runs).largest
 
     def _grown(self, want: Want) -> Spectrum:
         """Grow until the paths have converged at all goals, and return the Ritz values."""

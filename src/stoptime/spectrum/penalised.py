@@ -173,9 +173,6 @@ class _Mapped(OnDemand):
     def __matmul__(self, components: Any) -> Any:
         return self.back @ (self.vectors @ components)
 
-    def formed(self) -> Any:
-        return self.back @ self.vectors.formed()
-
 
 class _StandardRows(Rows):
     """The X̃ above; ``images`` are the centred XF, and ``weighted`` the same times the weights."""
