@@ -149,17 +149,15 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
     y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
-    if not bool(xp.all(xp.isfinite(y))):
-        raise ValueError("Input y contains NaN or infinity.")
-    return as_dtype(X, xp.float64) if whole else X, y
+    return as_dtype(X, xp.float64) if whole else X, finite_tensor(y, "y")
 
 
-def finite_tensor(X: Any) -> Any:
+def finite_tensor(values: Any, name: str = "X") -> Any:
     """Return a tensor after checking that its numbers are finite."""
-    xp = array_namespace(X)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity.")
-    return X
+    xp = array_namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return values
 
 
 def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
