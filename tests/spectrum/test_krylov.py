@@ -338,11 +338,7 @@ def test_bad_options(options, error, message):
 
 def test_bad_data():
     X, y = data(30, 6)
-    bad = X.copy()
-    bad.data[3] = np.nan
     for form, message in [
-        (bad, "X contains NaN"),
-        (aslinearoperator(bad), "product with X contains NaN"),
         (X * 1j, "Complex data"),
         (aslinearoperator(X * 1j), "Complex data"),
         (LinearOperator(X.shape, matvec=lambda v: X @ v, dtype=float), "define rmatvec"),
@@ -350,10 +346,6 @@ def test_bad_data():
     ]:
         with pytest.raises(ValueError, match=message):
             st.path(form, y[: form.shape[0]], "ridge", [1.0])
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        st.path(X, y[:-1], "ridge", [1.0])
-    with pytest.raises(ValueError, match="y contains NaN"):
-        st.path(X, np.where(y > y.mean(), np.nan, y), "ridge", [1.0])
     with pytest.raises(ValueError, match="drawn with 6"):
         st.path(X, y, "ridge", [1.0]).predict(X[:, :2])
     for method in (st.HeavyBallFlow(), st.HeavyBall(), st.HighResolutionFlow()):

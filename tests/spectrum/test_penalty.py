@@ -160,15 +160,6 @@ def test_a_column_of_zero_scale_is_dropped_and_an_infinite_scale_is_not_shrunk()
     np.testing.assert_allclose(path.coef[0, 1:], same.coef[0], rtol=1e-9)
 
 
-def test_matrices_of_every_form_are_the_same_penalty():
-    X, y, _ = data()
-    L = st.Differences(2).matrix(P)
-    expected = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=L.toarray()).coef
-    for matrix in (L, L.tocsc(), aslinearoperator(L), st.Differences(2)):
-        coef = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=matrix).coef
-        np.testing.assert_allclose(coef, expected, atol=1e-11)
-
-
 @pytest.mark.parametrize("boundary", ["free", "periodic", "zero"])
 @pytest.mark.parametrize("shape", [7, (4, 5), (3, 4, 3)])
 @pytest.mark.parametrize("order", [1, 2])

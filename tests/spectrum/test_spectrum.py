@@ -219,33 +219,19 @@ def test_memory_is_at_most_one_copy_of_the_data(rng, shape, solver, copies):
     assert peak <= copies * X.nbytes
 
 
-BAD = {
-    "nan in X": (lambda X, y: (np.where(X.max() - 1e-9 < X, np.nan, X), y), "X contains NaN"),
-    "inf in X": (lambda X, y: (np.where(X.max() - 1e-9 < X, np.inf, X), y), "X contains infinity"),
-    "nan in y": (lambda X, y: (X, y * np.nan), "y contains NaN"),
-    "inf in y": (lambda X, y: (X, y / 0), "y contains infinity"),
-    "vector X": (lambda X, y: (X[:, 0], y), "2D array"),
-    "lengths": (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
-    "empty": (lambda X, y: (X[:0], y[:0]), r"0 sample\(s\)"),
-    "no columns": (lambda X, y: (X[:, :0], y), r"0 feature\(s\)"),
-    "text": (lambda X, y: (np.char.add(X.astype(str), "a"), y), "could not convert"),
-    "labels": (lambda X, y: (X, np.where(y > 1, "a", "b")), "y holds text.*classifier"),
-    "cube y": (lambda X, y: (X, y[:, None, None]), "y must be of shape"),
-    "too large": (lambda X, y: (X * 1e200, y), "X is too large.*Rescale"),
-    "too small": (lambda X, y: (X * 1e-200, y), "X is too small.*Rescale"),
-    "large y": (lambda X, y: (X, y * 1e200), "y is too large.*Rescale"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("shape", [(30, 4), (4, 30)], ids=str)
-@pytest.mark.parametrize("solver", ["auto", "svd"])
-@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
-def test_bad_data_is_refused_with_advice(rng, case, shape, solver):
-    spoil, message = BAD[case]
-    X, y = problem(rng, *shape)
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y: (X[:, 0], y), "2D array"),
+        (lambda X, y: (X[:0], y[:0]), r"0 sample\(s\)"),
+        (lambda X, y: (X[:, :0], y), r"0 feature\(s\)"),
+        (lambda X, y: (np.char.add(X.astype(str), "a"), y), "could not convert"),
+        (lambda X, y: (X, np.where(y > 1, "a", "b")), "y holds text.*classifier"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(rng, spoil, message):
     with pytest.raises(ValueError, match=message):
-        decompose(*spoil(X, y), solver=solver)
+        decompose(*spoil(*problem(rng, 30, 4)))
 
 
 @pytest.mark.parametrize("shape", [(60, 5), (5, 30)], ids=str)
@@ -272,21 +258,6 @@ def test_columns_that_are_lost_to_rounding_count_as_zero(rng, shape, dtype):
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (np.zeros(30), "zero"),
-        (-np.ones(30), "non-negative; got"),
-        (np.full(30, np.nan), "finite"),
-        (np.ones(29), r"shape \(30,\)"),
-        (np.ones((30, 1)), "shape"),
-    ],
-)
-def test_bad_weights_are_refused(rng, weights, message):
-    with pytest.raises(ValueError, match=f"sample_weight must.*{message}"):
-        decompose(*problem(rng, 30, 4), sample_weight=weights)
-
-
-@pytest.mark.parametrize(
     ("value", "dtype"), [(0, float), (1, float), (0.1, float), (1e6 / 3, float), (1e6 / 3, "f4")]
 )
 @pytest.mark.parametrize("shape", [(10, 3), (3, 10), (1, 1)], ids=str)
@@ -298,12 +269,3 @@ def test_constant_columns_teach_nothing(rng, value, dtype, shape, solver):
     drawn = path(spec, "nesterov-flow", [0, 1, np.inf])
     np.testing.assert_array_equal(drawn.coef, 0)
     np.testing.assert_allclose(drawn.intercept, y.mean())
-
-
-def test_early_stops_do_not_mind_columns_of_very_different_scale(rng):
-    """Where the small column has not begun to move, the answer is right and nothing is refused."""
-    X, y = problem(rng, 30, 2)
-    X *= [1, 1e90]
-    drawn = path(X, y, "nesterov-flow", [1e-89])
-    alone = path(X[:, 1:], y, "nesterov-flow", [1e-89])
-    np.testing.assert_allclose(drawn.coef[0, 1], alone.coef[0, 0], rtol=1e-12)
