@@ -52,29 +52,26 @@ def decompose(
     fit_intercept : bool, default=True
         Whether to centre X and y.
     penalty_matrix : matrix of shape (k, p), Differences, Bands or "standardise", optional
-        The L of a penalty ‖Lβ‖², in whose geometry all methods then work; an array, a sparse matrix
-        or a LinearOperator. Directions with Lβ = 0 are never shrunk; one with a constant fit, as
-        columns of splines that add up to one have, is left to the intercept. "standardise"
-        penalises each coefficient in the unit of its column's standard deviation on all rows. In a
-        Krylov space, ``tol`` is then an error of Lβ.
+        The L of a penalty ‖Lβ‖², in whose geometry all methods then work. Directions with Lβ = 0
+        are never shrunk; one with a constant fit is left to the intercept. "standardise" penalises
+        each coefficient in the unit of its column's standard deviation on all rows. In a Krylov
+        space, ``tol`` is then an error of Lβ.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
-        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
-        factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
-        "gram" and turns to "svd" if the relative error of the coefficients could exceed 1e-10
-        (float32: 1e-8). "krylov", for sparse matrices and operators only, computes Ritz values of a
-        Krylov space started from the response; "auto" uses it unless X is sparse with at most 1000
-        rows or columns.
+        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" is several times slower, but accurate
+        for ill-conditioned data. "auto" turns from "gram" to "svd" if the relative error of the
+        coefficients could exceed 1e-10 (float32: 1e-8). "krylov", for sparse matrices and operators
+        only, computes Ritz values of a Krylov space started from the response; "auto" uses it
+        unless X is sparse with at most 1000 rows or columns.
     max_gain : float, default=inf
         The largest gain φ(0, t) that you will need: about t, or t² for an accelerated method. A
         moderate one avoids "svd" for ill-conditioned data, and keeps a Krylov space small;
         :func:`stoptime.path` knows its method, and often needs less.
     **options
-        For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
-        coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,
-        of 8p bytes each, which targets share; by default 2 GiB of them. ``probes=0``, ``rng=0``:
-        random probes that estimate all eigenvalues, for degrees of freedom, path GCV and the
-        plug-in oracle, and a seed or ``numpy.random.Generator`` for them.
-        ``verbose=False``: whether to show progress.
+        For sparse matrices and operators only. ``tol=1e-6``: the largest relative error that is
+        expected of the coefficients. ``max_rank``: the largest number of Krylov vectors, of 8p
+        bytes each, which targets share; by default 2 GiB of them. ``probes=0``, ``rng=0``: random
+        probes that estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in
+        oracle, and their seed. ``verbose=False``: whether to show progress.
 
     Examples
     --------

@@ -405,11 +405,7 @@ class Sample:
     def target_power(self) -> Floats:
         """Return the mean squares of the centred y, after a check of its scale."""
         mean = self.means[1]
-        power: Any = 0
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is found by the check
-            for block in self.X.blocks(self.n_targets):
-                power = power + self.shares[block] @ (as_float64(self.y[block]) - mean) ** 2
-        power = np.asarray(on_host(power))
+        power = np.asarray(on_host(ArrayRows(self.y).mean_squares(self.shares, mean)))
         check_scale("y", power, on_host(mean))
         return power
 
