@@ -232,8 +232,9 @@ def unresolved(powers: Floats, rounding: float) -> NDArray[np.bool_]:
     return np.asarray((powers > 0) & (powers <= rounding**2 * powers.max(initial=0)))
 
 
-def are_dead(powers: Floats, rounding: float) -> bool:
-    """Tell whether all columns that cannot be resolved are dead, as some of embeddings are."""
-    # their products with the largest column too are below the least eigenvalue that is resolved
-    lost = powers[unresolved(powers, rounding)]
-    return bool(lost.max(initial=0) <= rounding**4 * powers.max(initial=0))
+def hidden_power(powers: Floats, rounding: float) -> float:
+    """Return the largest mean square of columns that cannot be resolved; zero if all are dead."""
+    lost = float(powers[unresolved(powers, rounding)].max(initial=0))
+    # as some columns of embeddings are: even their products with the largest column are below the
+    # least eigenvalue that is resolved, and nobody means to learn from them
+    return lost if lost > rounding**4 * powers.max(initial=0) else 0.0

@@ -14,11 +14,10 @@ from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.kinds import kind_of, sample_of
 from stoptime.spectrum.krylov import KrylovData, KrylovOptions
 from stoptime.spectrum.penalised import Penalised
-from stoptime.spectrum.row_data import LostColumnsError, RowData
+from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.sources import as_stream
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.checks import nonnegative, truth_value
-from stoptime.support.user_warnings import warn_user
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
 
@@ -82,24 +81,11 @@ def decompose(
     check_solver(solver)
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
-    spectrum = with_lost_as_zero(data, Want.up_to(gain, solver=solver))
+    spectrum = data.spectrum(Want.up_to(gain, solver=solver))
     if isinstance(spectrum.basis, OnDemand) and kind_of(X) in {"dense", "sparse"}:
         # eigenvectors of wide data refer to the user's container, which may change later
         return replace(spectrum, basis=deepcopy(spectrum.basis))
     return spectrum
-
-
-def with_lost_as_zero(data: Data, want: Want) -> Spectrum:
-    """Return a spectrum in which columns that are lost to rounding count as zero, and warn."""
-    try:
-        return data.spectrum(replace(want, names_dead_columns=True))
-    except LostColumnsError as error:
-        # embeddings have dead columns, of size 1e-33: nobody means to learn from them
-        advice = "Here such columns count as zero; drop them if they are dead."
-        warn_user(f"{error} {advice}", UserWarning)
-        spectrum = data.spectrum(Want((), solver="svd"))
-        accuracy: Any = spectrum.accuracy
-        return replace(spectrum, accuracy=replace(accuracy, hidden=0.0))
 
 
 def check_solver(solver: Any) -> None:

@@ -14,10 +14,9 @@ from stoptime.spectrum.accuracy import (
     EXACT,
     SAFETY,
     Rounding,
-    are_dead,
     check_scale,
+    hidden_power,
     is_constant,
-    unresolved,
 )
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.moments import NEAR, Statistics, diagonal
@@ -164,7 +163,6 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     hidden = EPS * (moments.n_features + np.sqrt(moments.n_rows))
     rounding = EPS * max(moments.n_features, moments.n_rows)
     kept = s > np.maximum(hidden * scales**2, rounding**2 * s[-1])
-    small = unresolved(powers, rounding)
     # rounding alone explains the response of a direction that X annihilates
     power = on_host(m.target_power)
     mixed = np.linalg.norm((scales[kept] / s[kept])[:, None] * response[kept], axis=0)
@@ -176,7 +174,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
         worst=EPS * float(np.max(scales[kept] ** 2 / s[kept], initial=0)),
         largest=float(s[-1]),
         dropped=_share(lost, response),
-        hidden=0.0 if are_dead(powers, rounding) else float(powers[small].max(initial=0)),
+        hidden=hidden_power(powers, rounding),
     )
     factors = s[kept], vectors[:, kept], response[kept]
     return assembled(data, factors, (m.feature_mean, m.target_mean), power, "gram", accuracy)
@@ -233,7 +231,7 @@ def by_svd(sample: Sample) -> Spectrum:
     first = _rank_cut(lengths, sample.rounding, sample.X.floor)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
-    hidden = float(powers[unresolved(powers, sample.rounding)].max(initial=0))
+    hidden = hidden_power(powers, sample.rounding)
     accuracy = Rounding(hidden=hidden, tolerance=sample.tolerance)
     factors = lengths[first:] ** 2, vectors[:, first:], response
     return assembled(sample, factors, means, sample.target_power(), "svd", accuracy)
@@ -299,7 +297,7 @@ def _of_products(
         worst=EPS * float(s[-1] / s[first]),
         largest=float(s[-1]),
         dropped=dropped,
-        hidden=float(powers[unresolved(powers, sample.rounding)].max(initial=0)),
+        hidden=hidden_power(powers, sample.rounding),
         tolerance=sample.tolerance,
     )
 
