@@ -80,8 +80,7 @@ def test_one_bad_block_of_thousands_is_named():
     X = da.ones((900, 4), chunks=(3, 4)).map_blocks(poisoned, dtype=float)
     y = da.ones(900, chunks=3)
     with pytest.raises(
-        ValueError,
-        match=r"Block 234 \(rows 702 to 704\): X contains NaN, first in row 0, column 3",
+        ValueError, match=r"Block 234 \(rows 702 to 704\): X contains NaN, first in row 0, column 3"
     ):
         st.decompose(X, y)
     response = np.ones(60)

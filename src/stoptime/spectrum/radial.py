@@ -24,14 +24,7 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, p
 
 from stoptime.spectrum.accuracy import check_scale
 from stoptime.spectrum.rows import ArrayRows, SparseRows
-from stoptime.support.arrays import (
-    EPS,
-    array_namespace,
-    as_float64,
-    constant,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import EPS, array_namespace, as_float64, constant, like, on_host
 
 Order = Literal[1, 2]
 ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
