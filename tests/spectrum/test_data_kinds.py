@@ -356,7 +356,7 @@ SPOILED = {
     "nan in X": (lambda X, y, w: (first(X, np.nan), y, w), "X contains NaN"),
     "infinity in X": (lambda X, y, w: (first(X, np.inf), y, w), "X (contains|is too large)"),
     "nan in y": (lambda X, y, w: (X, first(y, np.nan), w), "y contains NaN"),
-    "infinity in y": (lambda X, y, w: (X, first(y, np.inf), w), "y contains infinity"),
+    "infinity in y": (lambda X, y, w: (X, first(y, np.inf), w), "y contains (NaN or )?infinity"),
     "no weight": (lambda X, y, w: (X, y, 0 * w), "positive"),
     "negative weight": (lambda X, y, w: (X, y, -w), "non-negative; got"),
     "nan in weight": (lambda X, y, w: (X, y, first(w, np.nan)), "finite and non-negative"),
