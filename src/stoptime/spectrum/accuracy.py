@@ -118,8 +118,10 @@ class Space(NamedTuple):
             length = np.linalg.norm(found / unit, axis=0)
             length = np.where(length > 0, length, 1)
             moved = np.linalg.norm(change / unit, axis=0) / length
+            # only the last vector has an image that leaves the space
             leaves = self.coupling * np.abs(found[-1:]).sum(axis=0) / unit / length
             leaves[exact | (leaves <= SAFETY * EPS * self.values.max(initial=0))] = 0
+            # nothing is missing, up to rounding, where nothing leaves
             missing = np.where(leaves > 0, leaves * method.gain(0.0, stops), 0)
             moved = np.maximum(moved, missing)
         return np.asarray(np.where(np.isnan(moved), np.inf, moved))
@@ -136,7 +138,7 @@ class Krylov:
     """
 
     spaces: tuple[Space, ...]
-    hidden: bool  # whether there may be eigenvalues that no target sees
+    unseen: bool  # whether there may be eigenvalues that no target sees
     tol: float
     products: int
     error: float = 0.0
@@ -157,7 +159,7 @@ class Krylov:
     def tuned(self, method: Method) -> Method:
         """Return a method tuned to all Ritz values."""
         # unless the space is complete there may be eigenvalues down to zero
-        zero = np.zeros(int(self.hidden))
+        zero = np.zeros(int(self.unseen))
         return method.tuned_to(np.sort(np.concatenate([zero, *(s.values for s in self.spaces)])))
 
     def errors(self, method: Method, stops: Array) -> Array:

@@ -397,10 +397,10 @@ class KrylovData(SampleData):
 
     def _account(self, runs: list[GolubKahan], *, accurate: bool = False) -> Krylov:
         spaces = tuple(run.space(accurate=accurate) for run in runs)
-        hidden = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
+        unseen = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
         # probes are counted by themselves
         products = self.sample.X.products - sum(one.products for one in self._probed.values())
-        return Krylov(spaces, hidden, self.options.tol, products)
+        return Krylov(spaces, unseen, self.options.tol, products)
 
     def _assembled(self, goals: tuple[Goal, ...]) -> Spectrum:
         """Return all spaces as one spectrum; each target has a response in its own space only."""
