@@ -20,7 +20,7 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import array_options
-from stoptime.spectrum.new_rows import NewRows, open_rows
+from stoptime.spectrum.sources import NewRows, open_rows
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.theory.calibration import equivalent_penalty
