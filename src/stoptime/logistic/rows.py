@@ -79,9 +79,10 @@ class Rows:
         self.dtype = np.float32 if single else self.mean.dtype
         # sparse rows would lose their zeros: their mean is subtracted from the products
         self.offset = self._alike(on_host(self.mean) * sparse.issparse(X))
-        # rows, their places in X, their classes, the runs that they train and then those that they
-        # test, how many they train, and weights of shape (runs, n): zero for rows of other runs
-        self.blocks: list[tuple[Any, Places, Any, list[int], int, Any]] = []
+        # rows, their places in X, their classes after the first one, zero for rows of the first and
+        # one for others, the runs that they train and then those that they test, how many they
+        # train, and weights of shape (runs, n): zero for rows of other runs
+        self.blocks: list[tuple[Any, Places, Any, Any, list[int], int, Any]] = []
         # numbers of a block: a gigabyte of a device; 16 MB of a processor, which bound the memory,
         # and are enough for one product that threads rarely have to wait for one another
         numbers = 2**28 if is_device_array(X) else 2**21
@@ -96,10 +97,11 @@ class Rows:
                 A = X[at]
                 if not sparse.issparse(X):
                     A = as_dtype(A - self.mean, self.dtype)
-                labels = like(X, places[order])
+                labels = like(X, places[order] - 1)
+                marks = self._alike(places[order] > 0)
                 factors = self._alike(members[np.ix_(runs, order)] * own[order])
                 first = int(np.searchsorted(runs, count))
-                self.blocks.append((A, order, labels, runs.tolist(), first, factors))
+                self.blocks.append((A, order, labels, marks, runs.tolist(), first, factors))
         # the intercept is orthogonal to centred columns, and does not count for their eigenvalues
         self.constant = 0.0 if centred else constant
         self.largest = self._largest_eigenvalue()
@@ -145,7 +147,7 @@ class Rows:
         gradient = 0 * ahead
         sums = xp.zeros(2, dtype=xp.float64, device=device(ahead))
         kept: list[list[Tested]] = [[] for _ in self.priors[1:]]
-        for A, order, labels, runs, count, weights in self.blocks:
+        for A, order, labels, marks, runs, count, weights in self.blocks:
             products = self._products(A, both[runs].reshape(-1, both.shape[2]))
             others = products.reshape(len(runs), -1, len(order))
             first = -xp.sum(others, axis=1)
@@ -158,7 +160,7 @@ class Rows:
             first -= top
             others -= top[:, None, :]
             rows = xp.arange(len(order), device=device(products))
-            chosen = xp.where(labels > 0, others[count:, labels - 1, rows], first[count:])
+            chosen = xp.where(marks > 0, others[count:, labels, rows], first[count:])
             odds = xp.exp(others)
             totals = xp.exp(first) + xp.sum(odds, axis=1)
             losses = xp.log(totals[count:]) - chosen
@@ -167,7 +169,7 @@ class Rows:
             # probabilities less the indicators of the classes
             residuals = odds[:count]
             residuals /= totals[:count, None, :]
-            residuals[:, labels - 1, rows] -= as_dtype(labels > 0, products.dtype)
+            residuals[:, labels, rows] -= marks
             residuals *= weights[:count, None, :]
             slopes = self._adjoint(A, residuals.reshape(-1, len(order)))
             gradient[runs[:count]] += slopes.reshape(count, *ahead.shape[1:])
