@@ -9,7 +9,7 @@ import pytest
 import stoptime as st
 from iteration_cases import AUTO, each_auto
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
-from stoptime.theory.search import lowest, lowest_whole
+from stoptime.theory.search import lowest
 
 STOPS = np.array([0.0, 0.4, 1.5, 4.0, 12.0, np.inf])
 METHODS = [
@@ -165,12 +165,11 @@ def test_a_plateau_of_rounding_errors_is_searched_a_few_times_only():
         return noise[np.round(points).astype(int)]
 
     grid = np.unique(np.round(np.geomspace(1, 20_000, 300)))
-    assert lowest_whole(curve, grid, 8)[1] == pytest.approx(1)
-    assert len(looks) <= 8
-    looks.clear()
-    lowest(curve, grid, 40, 8)
-    assert len(looks) == 2
-    assert lowest_whole(lambda k: np.abs(k - 12_345), grid, 8) == (12_345, 0)
+    for whole in (True, False):
+        assert lowest(curve, grid, 40, 8, whole=whole)[1] == pytest.approx(1)
+        assert len(looks) == 2
+        looks.clear()
+    assert lowest(lambda k: np.abs(k - 12_345), grid, 8, whole=True) == (12_345, 0)
 
 
 @each_method

@@ -38,8 +38,7 @@ class Calibration:
     ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
     largest ratio of Bayes risk to optimal ridge risk with this one stop for all spectra, and
     ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖². Both maxima are
-    found by a search in floats. Those of an iteration beyond its horizon are those of its flow,
-    with room for another phase where the flow has no constant for all spectra.
+    found by a search in floats; those of a very late iterate are those of the flow.
     """
 
     stop: float
@@ -86,7 +85,7 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
         return np.asarray(ratio(method, x, stops).max(axis=0))
 
     if isinstance(method, SpectralCutoff):
-        return search.lowest_whole(worst, np.arange(len(method.counted) + 1.0), most_dips=0)[0]
+        return search.lowest(worst, np.arange(len(method.counted) + 1.0), zooms=0)[0]
     centre = search.stop_with_gain(method)
     if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
@@ -109,7 +108,7 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
             return float(np.round(of_flow)) if of_flow <= max(last, MOST_ITERATIONS) else np.inf
         last = min(4 * latest + 2, max(4 * centre + 2, last))
     grid = np.append(np.geomspace(min(centre / factor, last), last, 80), [0, 1])
-    return search.lowest_whole(worst, np.unique(np.round(grid)), most_dips=0)[0]
+    return search.lowest(worst, np.unique(np.round(grid)), 1, 8, whole=True)[0]
 
 
 def guarantee(
@@ -129,10 +128,12 @@ def guarantee(
     found = as_filter(get_method(method))
     high = _reached(found, low, high)
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
-    run, times = search.affordable(found, stop)
-    time = float(times)
+    # without a bound for every phase, an iterate is followed until that takes seconds
+    longest = found.horizon if found.universal_guarantee else 10 * found.horizon
+    run, time = (found, stop) if stop <= longest else search.affordable(found, stop)
     if run is not found and run.universal_guarantee:
-        low, high = 0.0, np.inf
+        low = 0.0
+        high = np.inf
     x = search.peak_grid(run, time, low, high)
     gain = run.gain(x, time)
     # the largest ratios may lie between the eigenvalues of the grid; those of cut-off are all
@@ -144,10 +145,6 @@ def guarantee(
     inflation = float((1 + x * distance).max(initial=1))
     if np.isinf(high) and not run.universal_guarantee:
         inflation = np.inf
-    if isinstance(found, Iteration) and run is not found and not run.universal_guarantee:
-        # where no bound holds for every phase, leaving the phase of the flow matters
-        risk, apart = search.out_of_phase(found, stop, low, high)
-        return Calibration(stop, max(inflation, risk), max(error, apart))
     return Calibration(stop, inflation, error)
 
 

@@ -72,7 +72,7 @@ class RiskModel:
             # One run passes every iteration on its way; looking closer would repeat it. With
             # many eigenvalues, evaluating them all would cost more than the run.
             stops = np.append(stops, np.arange(finite.min(), finite.max()))
-        return search.lowest_whole(self.total, np.unique(stops), most_dips=8)
+        return search.lowest(self.total, np.unique(stops), 8, 8, whole=True)
 
     def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
