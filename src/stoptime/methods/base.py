@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,8 +17,6 @@ from stoptime.support.checks import nonnegative
 from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
-UNITS = {"step": 1, "damping": -0.5, "strong_convexity": -1, "penalty": -1, "weight_decay": -1}
-"""The power of 1/s in the unit of each parameter that has one."""
 Complex = NDArray[np.complex128]
 Check = Callable[[str, object], Any]
 Checks = dict[str, Check]
@@ -29,8 +26,8 @@ Checks = dict[str, Check]
 class Method(ABC):
     """A path from nothing learned towards least squares: parameters, and no data.
 
-    Most methods are filters of eigenvalues, see :class:`Filter`. Conjugate gradients and Adam are
-    not: their paths depend on the response in a nonlinear way.
+    Most methods are filters, see :class:`Filter`. The paths of conjugate gradients and of Adam
+    depend on the response in a nonlinear way.
     """
 
     name: ClassVar[str]
@@ -92,23 +89,10 @@ class Method(ABC):
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
 
-        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets). The
-        columns of ``z`` are the rotated responses of the targets. Methods whose path is not given
-        by the spectrum refuse.
+        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets); the
+        columns of ``z`` are the rotated responses of the targets.
         """
         return as_filter(self).follow(s, z, stops, at)  # which says what works instead
-
-
-def once_tuned(bound: Callable[[Any, Array], Array]) -> Callable[[Any, ArrayLike], Any]:
-    """Return a bound of the gain that is infinite for methods which are not tuned yet."""
-
-    @wraps(bound)
-    def bounded(method: Filter, stop: ArrayLike) -> Any:
-        t = np.asarray(stop, np.float64)
-        with np.errstate(over="ignore"):
-            return (bound(method, t) if method.is_tuned else np.full(t.shape, np.inf))[()]
-
-    return bounded
 
 
 class Filter(Method):
@@ -181,19 +165,26 @@ class Filter(Method):
         gains = gain if at is s else self.gain(at[:, None], stops)
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return the largest gain over all eigenvalues: for most filters that at s = 0."""
-        return self.gain(0.0, stop)
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return a bound of the gain over all eigenvalues; infinity before the method is tuned."""
+        t = np.asarray(stop, np.float64)
+        with np.errstate(over="ignore"):
+            return (self._largest_gain(t) if self.is_tuned else np.full(t.shape, np.inf))[()]
+
+    def _largest_gain(self, t: Array) -> Array:
+        return self.gain(0.0, t)  # for most filters the largest one
 
     def in_units_of(self, penalty: float) -> Self:
         """Return this filter for eigenvalues divided by ``penalty``, with its time rescaled."""
+        # the power of 1/s in the unit of each parameter that has one
+        units = {"step": 1, "damping": -0.5, "strong_convexity": -1, "penalty": -1}
+        units["weight_decay"] = -1
         scaled = {}
         for name, value in self.get_params().items():
             if isinstance(value, Filter):
                 scaled[name] = value.in_units_of(penalty)
-            elif name in UNITS:
-                scaled[name] = concrete(name, value) * penalty ** UNITS[name]
+            elif name in units:
+                scaled[name] = concrete(name, value) * penalty ** units[name]
         if not self.scale_free and not scaled:
             raise NotImplementedError(
                 f"{type(self).__name__} must say how it scales: set scale_free = True if g depends "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -18,12 +19,11 @@ from stoptime.methods.base import (
     concrete,
     evaluated,
     longest_step,
-    once_tuned,
     unless,
 )
 from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, largest_value, scheduled
-from stoptime.methods.special import piecewise
-from stoptime.support.arrays import TINY, Array, slices
+from stoptime.methods.special import power, power_gain
+from stoptime.support.arrays import Array, slices
 from stoptime.support.checks import iteration_numbers, positive_number
 
 Indices = NDArray[np.intp]
@@ -260,10 +260,7 @@ def _growth(method: Iteration, largest: float) -> float:
 
 
 def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
-    """Return the method tuned so that it still converges after removing any row.
-
-    Eigenvalues then grow, at most by the factor ``scale``.
-    """
+    """Return the method tuned so that it converges where eigenvalues grow by up to ``scale``."""
     tuned = method.tuned_to(eigenvalues)
     if not isinstance(method, Iteration) or not isinstance(tuned, Iteration):
         return tuned
@@ -274,6 +271,7 @@ def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> 
     return method.with_step(1 / (1 / tuned.epsilon + largest * (scale - 1))).tuned_to(eigenvalues)
 
 
+@dataclass(frozen=True)
 class Recurrence(Iteration):
     r"""An iteration that is given by three numbers at each step: momentum m, lookahead e, weight w.
 
@@ -283,10 +281,11 @@ class Recurrence(Iteration):
 
     Where the step follows a schedule, d is replaced by :math:`\varepsilon_k v_{k-1}`, as torch does
     it, with the sum of past gradients :math:`v_k = m v_{k-1} + w g_k`. A new iteration gives its
-    coefficients, the flow that it follows, and the largest εs for which it converges. Its first
-    parameter is the step: a number, a schedule of :mod:`stoptime.schedules`, or a function of k.
+    coefficients, its flow, and the largest εs for which it converges. Its first parameter is the
+    step: a number, a schedule of :mod:`stoptime.schedules`, or a function of k.
     """
 
+    step: float | str | Schedule = "auto"
     _checks: ClassVar[Checks] = {"step": unless("auto", scheduled(positive_number))}
     _automatic: ClassVar[Any] = {"step": longest_step}
 
@@ -301,8 +300,8 @@ class Recurrence(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Whether it is gradient descent: some stop then has at most twice the risk of ridge."""
-        return self.follows_flow and not self.has_momentum
+        """As for its flow; :mod:`stoptime.bounds` proves the constants."""
+        return self.follows_flow and self.as_flow().universal_guarantee
 
     @property
     def time_power(self) -> int:  # type: ignore[override]
@@ -333,11 +332,10 @@ class Recurrence(Iteration):
     def _mean_step(self) -> float:
         return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
-        # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step
-        return (self.pace * stop) ** self.time_power * (self.epsilon / self._mean_step)
+    def _largest_gain(self, t: Array) -> Array:
+        # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step,
+        # for all eigenvalues for which the largest step is stable
+        return (self.pace * t) ** self.time_power * (self.epsilon / self._mean_step)
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""
@@ -349,19 +347,10 @@ class Recurrence(Iteration):
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.runs_steps:
             return super()._shrinkage(s, t)
-        # a power of 1 - x would multiply its rounding by k
-        cases = [
-            (self.epsilon * s < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
-            (self.epsilon * s >= 0.5, lambda x, k: (1 - x) ** k),
-        ]
-        return piecewise(cases, self.epsilon * s, iteration_numbers(t).astype(np.float64))
+        return power(-self.epsilon * s, iteration_numbers(t).astype(np.float64))
 
     def _gain(self, s: Array, t: Array) -> Array:
         if self.runs_steps:
             return super()._gain(s, t)
-        x = np.maximum(self.epsilon * s, TINY)  # for which the formula gives k, as at zero
-        cases = [
-            (x < 0.5, lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
-            (x >= 0.5, lambda x, k: (1 - (1 - x) ** k) / x),
-        ]
-        return self.epsilon * piecewise(cases, x, iteration_numbers(t).astype(np.float64))
+        k = iteration_numbers(t).astype(np.float64)
+        return self.epsilon * power_gain(-self.epsilon * s, k)
