@@ -365,7 +365,7 @@ BAD_VALUES = [
     (lambda: made.StepDecay(0.1, 5, warmup="x"), "warmup must be a whole number"),
     (lambda: made.Polynomial(0.1, 5, power=-1.0), "power must be a positive number"),
     (lambda: made.OneCycle(0.1, 10, rise=0.05), "must exceed one iteration"),
-    (lambda: made.Listed((0.0, 0.0)), "zero at every iteration"),
+    (lambda: made.Listed((0.0, 0.0)), "not all of them zero"),
     (lambda: made.Listed(()), "A schedule needs a list of values"),
 ]
 BAD_TYPES = [

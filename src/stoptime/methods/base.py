@@ -101,9 +101,9 @@ class Filter(Method):
     .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
 
     The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
-    filter gives its ``name``, its ``time_power`` and the two formulas for finite non-negative
-    arguments. The other members say what is known of it. Their defaults claim nothing: a filter is
-    assumed to oscillate for ever, and to be close to ridge on no spectrum.
+    filter gives its ``name``, its ``time_power`` and the two formulas. The other members say what
+    is known of it, and their defaults claim nothing: that it oscillates for ever, and is close to
+    ridge on no spectrum.
     """
 
     oscillates: ClassVar[bool] = True
@@ -139,18 +139,14 @@ class Filter(Method):
         return np.where(s > 0, 0.0, 1.0), 1 / s
 
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
-        """Return g(s, t): the part of an eigendirection that is not yet learned.
+        """Return g(s, t), the part of an eigendirection that is not yet learned.
 
-        Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
-        eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
+        Eigenvalues ``s`` of XᵀX/n and stops ``t``, which may be ``inf``, are broadcast.
         """
         return evaluated(self, self._shrinkage, 0, s, t)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
-        """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
-
-        The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
-        """
+        """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection."""
         return _gain_beside(self, s, t, self.shrinkage(s, t))
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
@@ -193,17 +189,11 @@ class Filter(Method):
         return replace(self, **scaled)
 
     def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002
-        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T.
-
-        Without more knowledge they are visible for ever, which makes grids of stops fine.
-        """
+        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T."""
         return (np.inf, np.inf) if self.oscillates else (0.0, 0.0)
 
     def settled_at(self, s: float, level: float) -> float:
-        """Return a time from which on the shrinkage stays below level, for s > 0.
-
-        Infinity means that it is not known.
-        """
+        """Return a time from which on the shrinkage stays below level; infinity if not known."""
         phase = self.visible_until(level)[0] / np.sqrt(s)
         # damped oscillations decay fast, so that a tenth of the level is a cheap margin
         first = float(min(phase, self.visible_until(level / 10)[1]))

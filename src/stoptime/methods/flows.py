@@ -157,10 +157,9 @@ class CriticalFlow(Monotone):
         \ddot\beta + 2\hat\Sigma^{1/2}\dot\beta = X^T(y - X\beta)/n, \qquad
         g(s, t) = (1 + u) e^{-u}, \quad u = t\sqrt s
 
-    No direction oscillates, and all of them learn on the time scale of accelerated flow. At
-    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum, which
-    :func:`stoptime.bounds.risk_inflation` proves. See Wang, Zhou, Fu (2022), arXiv 2201.05405,
-    where the constant is 1.035.
+    No direction oscillates. At t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge
+    on every spectrum (:func:`stoptime.bounds.risk_inflation`). See Wang, Zhou, Fu (2022), arXiv
+    2201.05405, where the constant is 1.035.
 
     Examples
     --------
@@ -319,9 +318,8 @@ class HighResolutionAcceleratedFlow(Filter):
             + \Bigl(1 + \frac{r\sqrt\varepsilon}{2t}\Bigr)\hat\Sigma(\beta - \hat\beta) = 0, \qquad
         g(s, t) = e^{-\sqrt\varepsilon s t/2}\;\Gamma(\nu+1)(2/u)^\nu J_\nu(u)
 
-    with ν = (r-1)/2, u = ωt and ω² = s - εs²/4: accelerated flow with a lower frequency and with a
-    damping that grows with the eigenvalue. Its value at t = √ε(k + (r-2)/2) is within O(ε) of
-    iterate k of :class:`stoptime.Nesterov`, where accelerated flow is within O(√ε). See Shi, Du,
+    with ν = (r-1)/2, u = ωt and ω² = s - εs²/4. Its value at t = √ε(k + (r-2)/2) is within O(ε) of
+    iterate k of :class:`stoptime.Nesterov`, and that of accelerated flow within O(√ε). See Shi, Du,
     Jordan, Su (2022).
 
     Parameters

@@ -200,7 +200,6 @@ class SGD(HeavyBall):
 
     with :math:`g_k = X^T(y - X\beta_{k-1})/n`. The second form is that of ``nesterov=True``, whose
     iterates are the extrapolated points of :class:`Nesterov`. The first gradient is not dampened.
-    :func:`stoptime.from_torch` reads the parameters from an optimiser.
 
     Parameters
     ----------
@@ -307,9 +306,9 @@ class OptimalIteration(Recurrence):
         W_k(\cos\theta) = \frac{\sin((k + 1/2)\theta)}{\sin(\theta/2)}
 
     with Chebyshev polynomials W of the fourth kind and the step 1/L. If λ is the best penalty, then
-    iterate k has at most coth²((2k + 1)·arsinh√(λ/L)) times the Bayes risk of the best ridge, for
-    all eigenvalues up to L, the best bound of any polynomial of its degree
-    (:func:`stoptime.bounds.price_of_products`). The path ends at ridge with penalty λ.
+    iterate k has at most coth²((2k + 1)·arsinh√(λ/L)) times the Bayes risk of the best ridge, the
+    best bound of any polynomial of its degree (:func:`stoptime.bounds.price_of_products`). The path
+    ends at ridge with penalty λ.
 
     Parameters
     ----------
@@ -387,16 +386,10 @@ class OptimalIteration(Recurrence):
 def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
     """Return the iteration whose iterates follow a flow as its step shrinks.
 
-    Iterate k of gradient descent is near time step·k, and that of the others near √step·k. A
-    high-resolution flow has the step of the iteration that it models: the extrapolated point θ_k is
-    near time √step·k for strong convexity, and iterate k near √step·(k + (r-2)/2) for friction r.
-
-    Parameters
-    ----------
-    flow : GradientFlow, AcceleratedFlow, HeavyBallFlow or a high-resolution flow
-        The flow.
-    step : float, optional
-        The step of the iteration; a high-resolution flow has its own.
+    The flow is GradientFlow, AcceleratedFlow, HeavyBallFlow or a high-resolution flow, which has a
+    step of its own. Iterate k of gradient descent is near time step·k, and that of the others near
+    √step·k; for high-resolution flows it is the extrapolated point θ_k that is near √step·k with
+    strong convexity, and iterate k near √step·(k + (r-2)/2) with friction r.
 
     Examples
     --------

@@ -42,8 +42,6 @@ class Schedule:
         """The values of all iterations until the last value is reached, which stays."""
         k = np.arange(1.0, whole_number("total", self.total, least=1) + 2)
         found = nonnegative("The values of a schedule", self._formula(k))
-        if not found.any():
-            raise ValueError(f"{self!r} is zero at every iteration.")
         return tuple(np.broadcast_to(found, k.shape).tolist())
 
     def __call__(self, k: int) -> float:
@@ -257,8 +255,10 @@ class Listed(Schedule):
 
     def __post_init__(self) -> None:
         values = nonnegative("The values of a schedule", self.given)
-        if values.ndim != 1 or not values.size:
-            raise ValueError(f"A schedule needs a list of values; got {self.given!r}.")
+        if values.ndim != 1 or not values.any():
+            raise ValueError(
+                f"A schedule needs a list of values, not all of them zero; got {self.given!r}."
+            )
         object.__setattr__(self, "given", tuple(values.tolist()))
         object.__setattr__(self, "total", len(self.given))
         super().__post_init__()

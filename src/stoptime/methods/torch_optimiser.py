@@ -28,30 +28,26 @@ def from_torch(
 ) -> Method:
     r"""Return the method that this optimiser is on least squares, with full batches.
 
-    The optimiser is new and unused, and the coefficients start at zero. Any scheduler of SGD that
-    does not look at the loss is read by stepping a copy of it once for each step of the optimiser.
-    Torch is not imported, and neither optimiser nor scheduler is changed.
+    The optimiser is unused, and the coefficients start at zero. A scheduler of SGD that does not
+    look at the loss is read by stepping a copy of it. Neither is changed, nor is torch imported.
 
     Parameters
     ----------
     optimizer : torch.optim.SGD, Adam, AdamW, RMSprop or Adagrad
         Its parameter groups must have the same options.
     scheduler : torch.optim.lr_scheduler.LRScheduler, optional
-        For example StepLR, CosineAnnealingLR, OneCycleLR (which also changes the momentum),
-        LambdaLR or SequentialLR; only for SGD.
+        For example CosineAnnealingLR, OneCycleLR or SequentialLR; only for SGD.
     loss_scale : float, default=1.0
         The loss divided by ‖y - Xβ‖²/(2n): 2/q for ``torch.nn.MSELoss()`` with q outputs. The step
-        is ``lr`` times this number, and the weight decay is torch's divided by it; for adaptive
-        methods, which divide by the size of the gradient, only ``eps`` changes.
+        is ``lr`` times this number, and the weight decay is torch's divided by it.
     iterations : int, default=20_000
         The length of the run, for which the scheduler is read; after it, the last step is kept.
 
     Returns
     -------
     Method
-        :class:`GradientDescent`, :class:`HeavyBall` or :class:`SGD`, with weight decay
-        :class:`Decayed` of it; or :class:`Adam`, :class:`AdamW`, :class:`RMSProp`,
-        :class:`AdaGrad`. What has no counterpart raises a ValueError that says why.
+        Such as :class:`HeavyBall`, :class:`Decayed` of it or :class:`Adam`. What has no counterpart
+        raises a ValueError that says why.
 
     Examples
     --------

@@ -51,9 +51,8 @@ def calibrate(
 ) -> Calibration:
     """Find the stop for unit penalty and eigenvalues in [low, high], in units of the penalty.
 
-    The method is already tuned to its spectrum. The ``kind`` "risk" minimises the largest
-    inflation, "parameter" the largest distance from the ridge coefficients, and "paper" is t = 1/λ
-    or t = 1/√λ.
+    The ``kind`` "risk" minimises the largest inflation, "parameter" the largest distance from the
+    ridge coefficients, and "paper" is t = 1/λ or t = 1/√λ. The method is tuned already.
 
     Examples
     --------
@@ -116,9 +115,8 @@ def guarantee(
 ) -> Calibration:
     """Estimate how far from ridge a stop may be, for unit penalty and eigenvalues in [low, high].
 
-    Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
-    :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum;
-    :func:`stoptime.bounds.risk_inflation` with ``stop`` proves it.
+    Here ``stop`` is the τ of t = τ/λ or t = τ/√λ. The inflation is infinite where no bound holds
+    for every spectrum; :func:`stoptime.bounds.risk_inflation` with ``stop`` proves it.
 
     Examples
     --------
@@ -166,7 +164,7 @@ def equivalent_stop(
 
     with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow. At
     this one stop their risk is at most 1.0786 and 1.5992 times the best ridge risk on every
-    spectrum; a stop that is tuned to the spectrum has smaller constants.
+    spectrum.
 
     Parameters
     ----------
@@ -175,9 +173,8 @@ def equivalent_stop(
     penalty : float
         The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; scikit-learn's ``alpha`` is nλ. Zero is least squares.
     eigenvalues : array-like, optional
-        Those of XᵀX/n. Needed where no stop is good for every spectrum (heavy-ball flow, and
-        friction below 2) and where a step is "auto". Without them, an iteration with a given step
-        is calibrated for all eigenvalues up to 1/step.
+        Those of XᵀX/n, needed where no stop is good for every spectrum and where a step is "auto".
+        Without them, an iteration with a given step is calibrated for eigenvalues up to 1/step.
 
     Examples
     --------
@@ -218,9 +215,9 @@ def equivalent_penalty(
 ) -> float:
     """Return the ridge penalty that is equivalent to this stop.
 
-    This is the inverse of :func:`equivalent_stop` where a calibration holds for every spectrum.
-    Where it depends on the spectrum, it is the penalty from whose ridge the stop is least far.
-    The other parameters are those of :func:`equivalent_stop`.
+    This is the inverse of :func:`equivalent_stop`, which has the same parameters, where a
+    calibration holds for every spectrum. Elsewhere it is the penalty from whose ridge the stop is
+    least far.
 
     Examples
     --------
@@ -285,7 +282,7 @@ def range_in_units(
 def largest_possible(method: Filter) -> float:
     """Return the largest eigenvalue for which a method is calibrated without a spectrum."""
     if isinstance(method, Wrapped):
-        return max(largest_possible(method.method) - method.shift, 0.0)
+        return max(largest_possible(method.method) - float(method.shift), 0.0)
     if isinstance(method, SpectralCutoff):
         return float(method.counted.max(initial=0.0))
     # an iteration diverges beyond; an automatic step has its largest eigenvalue here

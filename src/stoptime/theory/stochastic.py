@@ -87,6 +87,11 @@ class BatchRisk:
         full = self.full_gradient
         return np.divide(self.total, full, out=np.ones_like(full), where=full > 0)
 
+    @property
+    def best(self) -> float:
+        """The stop with the least risk."""
+        return float(self.stops[np.argmin(self.total)])
+
 
 def moments(
     X: ArrayLike,
@@ -181,7 +186,7 @@ def limit(
         )
     source = SpectrumSource(s, squared_coordinates(signal, s), level, rows)
 
-    def parts(state: State) -> tuple[float, ...]:
+    def parts(state: State) -> tuple[Any, ...]:
         bias = weight * source.signal @ (1 - s * state.gain) ** 2
         variance = level / rows * (weight * s) @ state.gain**2
         return bias, variance, weight @ state.covariance, source.loss(state)
