@@ -182,28 +182,6 @@ def test_an_iteration_diverges_from_its_largest_eigenvalue_on(method):
         method.check_convergence(most * (1 + 1e-12))
 
 
-QUALIFICATIONS = {
-    st.Ridge(): 1,
-    st.IteratedRidge(9): 9,
-    st.Butterworth(9): 9,
-    st.AcceleratedFlow(3.0): 3 / 4,
-    st.AcceleratedFlow(9.0): 9 / 4,
-    st.GradientFlow(): np.inf,
-    st.CriticalFlow(): np.inf,
-}
-
-
-@pytest.mark.parametrize(("method", "q"), QUALIFICATIONS.items(), ids=str)
-def test_the_shrinkage_falls_with_the_power_that_the_qualification_says(method, q):
-    """The ratio of the envelopes at two eigenvalues, far beyond the equivalent penalty."""
-    phases = np.array([1e3, 1e5])[:, None] + np.linspace(0, np.pi, 100)
-    near, far = np.abs(method.shrinkage(phases**2, 1.0)).max(axis=1)
-    if q == np.inf:
-        assert far == 0
-    else:
-        assert np.log(near / far) / np.log(1e4) == pytest.approx(q, rel=1e-3)
-
-
 @dataclass(frozen=True)
 class Undamped(st.Filter):
     """A user's own flow, an oscillator without friction, which says only that it is scale free."""

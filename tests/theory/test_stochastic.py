@@ -193,7 +193,10 @@ def test_what_is_refused_beside_moments():
     cases = [
         (lambda: st.stochastic.limit([[1, 2]], [1], **known), "eigenvalues must be a list"),
         (lambda: st.stochastic.limit(np.ones(10), [1], **known), "as many positive eigenvalues"),
-        (lambda: st.stochastic.limit([1], [1], **known | {"signal": [1, 2]}), "one finite coordinate"),
+        (
+            lambda: st.stochastic.limit([1], [1], **known | {"signal": [1, 2]}),
+            "one finite coordinate",
+        ),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
