@@ -301,11 +301,12 @@ def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
     if C.shape != (p, p) or not np.isfinite(C).all():
         raise ValueError(f"covariance must be a finite array of shape {(p, p)}; got {C.shape}.")
     allowed = 1e-10 * float(np.abs(C).max())
-    if not np.allclose(C, C.T, rtol=0, atol=allowed):
-        raise ValueError("covariance must be symmetric; it differs from its transpose.")
+    is_symmetric = np.allclose(C, C.T, rtol=0, atol=allowed)
     least = float(np.linalg.eigvalsh(C)[0])
-    if least < -allowed * p:
-        raise ValueError(f"covariance must have no negative eigenvalues; its least is {least:.3g}.")
+    if not is_symmetric or least < -allowed * p:
+        raise ValueError(
+            f"covariance must be symmetric, without negative eigenvalues; its least is {least:.3g}."
+        )
     return C
 
 
