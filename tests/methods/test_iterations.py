@@ -158,8 +158,6 @@ def test_halving_the_pace_halves_the_gap_to_the_flow(make):
         flow = method.as_flow()
         assert method.pace == pytest.approx(pace)
         gaps.append(np.abs(method.shrinkage(s, round(4 / pace)) - flow.shrinkage(s, 4.0)).max())
-        if not isinstance(method, NuMethod) and getattr(method, "momentum", None) is None:
-            assert st.as_iteration(flow, method.step) == method
     np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.08)
 
 
@@ -170,28 +168,19 @@ def test_high_resolution_flows_follow_their_iterations_to_second_order():
     for root in (0.1, 0.05, 0.025):
         k = np.arange(1, round(8 / root) + 1)
         flow = st.HighResolutionAcceleratedFlow(root**2, 5.0)
-        iterates = st.as_iteration(flow).shrinkage(s, k)
+        iterates = Nesterov(root**2, 5.0).shrinkage(s, k)
         t = root * (k + (5.0 - 2) / 2)
         fine.append(np.abs(iterates - flow.shrinkage(s, t)).max())
         coarse.append(np.abs(iterates - st.AcceleratedFlow(5.0).shrinkage(s, t)).max())
     np.testing.assert_allclose(np.divide(fine[:-1], fine[1:]), 4, rtol=0.1)
     np.testing.assert_allclose(np.divide(coarse[:-1], coarse[1:]), 2, rtol=0.1)
     convex = st.HighResolutionFlow(0.2, 0.05)
-    method = st.as_iteration(convex)
+    method = Nesterov(0.2, momentum=(1 - 0.1) / (1 + 0.1))  # √(με) = 0.1
     s, eta, t = np.linspace(0.05, 1, 60)[:, None], method.momentum, np.arange(1, 60) * method.pace
     table = method.shrinkage(s, np.arange(60))
     exact = (1 + eta) * table[:, 1:] - eta * table[:, :-1]
     gap = np.abs(convex.shrinkage(s, t) - exact).max()
     assert gap < 0.2 * np.abs(method.as_flow().shrinkage(s, t) - exact).max()
-
-
-def test_flows_without_an_iteration_are_refused():
-    assert st.as_iteration(st.HeavyBallFlow(2.0), 0.0625) == HeavyBall(0.0625, 0.0)
-    for flow, most in ((st.HeavyBallFlow(2.0), r"0\.0625"), (st.HighResolutionFlow(4.0, 1.0), "1")):
-        with pytest.raises(ValueError, match=f"too large.*at most {most}"):
-            st.as_iteration(flow, 0.1)
-    with pytest.raises(TypeError, match="not the limit of any iteration"):
-        st.as_iteration(st.CriticalFlow(), 0.1)
 
 
 @pytest.mark.parametrize("penalty", [1e-12, 1e-3, 5.0, 1e6])

@@ -20,8 +20,6 @@ from stoptime.methods.flows import (
     AcceleratedFlow,
     GradientFlow,
     HeavyBallFlow,
-    HighResolutionAcceleratedFlow,
-    HighResolutionFlow,
     friction_number,
 )
 from stoptime.methods.recurrence import STEP_ROUNDING, Recurrence, Update
@@ -381,41 +379,3 @@ class OptimalIteration(Recurrence):
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ of ridge."""
         return self.penalty / (s + self.penalty), 1 / (s + self.penalty)
-
-
-def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
-    """Return the iteration whose iterates follow a flow as its step shrinks.
-
-    The flow is GradientFlow, AcceleratedFlow, HeavyBallFlow or a high-resolution flow, which has a
-    step of its own. Iterate k of gradient descent is near time step·k, and that of the others near
-    √step·k; for high-resolution flows it is the extrapolated point θ_k that is near √step·k with
-    strong convexity, and iterate k near √step·(k + (r-2)/2) with friction r.
-
-    Examples
-    --------
-    >>> as_iteration(AcceleratedFlow(), 0.1)
-    Nesterov(step=0.1, friction=3.0, momentum=None)
-    """
-    if isinstance(flow, HighResolutionFlow | HighResolutionAcceleratedFlow):
-        step = concrete("step", flow.step)
-    length = positive_number("step", step)
-    match flow:
-        case GradientFlow():
-            return GradientDescent(length)
-        case AcceleratedFlow() | HighResolutionAcceleratedFlow():
-            return Nesterov(length, flow.friction)
-        case HeavyBallFlow():
-            damping = concrete("damping", flow.damping)
-            momentum = 1 - 2 * damping * length**0.5
-            most = 1 / (2 * damping) ** 2
-        case HighResolutionFlow():
-            convexity = concrete("strong_convexity", flow.strong_convexity)
-            root = (length * convexity) ** 0.5
-            momentum = (1 - root) / (1 + root)
-            most = 1 / convexity
-        case _:
-            raise TypeError(f"{flow} is not the limit of any iteration.")
-    if momentum < 0:
-        raise ValueError(f"step={length:g} is too large for {flow}: it must be at most {most:g}.")
-    method = HeavyBall if isinstance(flow, HeavyBallFlow) else Nesterov
-    return method(length, momentum=momentum)
