@@ -39,35 +39,10 @@ class Update(NamedTuple):
 
     momentum: float
     lookahead: float
-    weight: float  #: Multiplies ε.
-    stride: float = 1.0  #: Multiplies v.
-    direct: float = 0.0  #: Multiplies the gradient itself, as in torch's version of Nesterov.
-    pull: float = 0.0  #: What a ridge penalty adds to εs.
-
-
-def iterates(updates: Callable[[int], Update], gradient: Gradient, start: Any) -> Iterator[Any]:
-    """Yield the values after 0, 1, 2, ... steps without end, on whatever device the start is.
-
-    The gradient is that of the loss times ε, and a penalty pulls towards the start.
-    """
-    value = start
-    move = 0 * start
-    for k in count(1):
-        yield value
-        momentum, lookahead, weight, stride, direct, pull = updates(k)
-        ahead = value
-        if lookahead:
-            ahead = lookahead * move
-            ahead += value
-        slope = gradient(ahead)
-        if pull:
-            slope += pull * (ahead - start)
-        if direct:
-            value = value - direct * slope
-        slope *= weight
-        move *= momentum
-        move -= slope
-        value = value + (move if stride == 1 else stride * move)
+    weight: float  # of ε
+    stride: float = 1.0  # the factor of v
+    direct: float = 0.0  # the factor of the gradient itself, as in torch's version of Nesterov
+    pull: float = 0.0  # what a ridge penalty adds to εs
 
 
 def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
@@ -115,11 +90,28 @@ class Iteration(Filter):
         return self.with_params(step=step)
 
     def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
-        """Yield the results after 0, 1, 2, ... iterations on any loss; ``gradient`` is ε times its.
+        """Yield the results after 0, 1, 2, ... iterations, on whatever device the start is.
 
-        One step is taken for each result that is asked for.
+        ``gradient`` is that of any loss, times ε, and a penalty pulls towards the start.
         """
-        return iterates(self.update, gradient, start)
+        value = start
+        move = 0 * start
+        for k in count(1):
+            yield value
+            momentum, lookahead, weight, stride, direct, pull = self.update(k)
+            ahead = value
+            if lookahead:
+                ahead = lookahead * move
+                ahead += value
+            slope = gradient(ahead)
+            if pull:
+                slope += pull * (ahead - start)
+            if direct:
+                value = value - direct * slope
+            slope *= weight
+            move *= momentum
+            move -= slope
+            value = value + (move if stride == 1 else stride * move)
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
