@@ -183,6 +183,8 @@ def test_high_resolution_flow_against_sixty_digits(step, friction, rng):
     half = np.exp(-t / np.sqrt(step)) / np.sqrt(2 * np.pi * u)
     np.testing.assert_allclose(g, gamma(nu + 1) * (2 / u) ** nu * half, rtol=1e-7, atol=1e-300)
     np.testing.assert_allclose(flow.gain(s, t), (1 - g) / s, rtol=1e-14)
+    with pytest.raises(ValueError, match=r"step·s² does not overflow"):
+        flow.gain(1e160 / step, 1.0)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 7, 20])

@@ -1,7 +1,6 @@
 """Exact risk: against Monte Carlo, closed forms, and brute force over the stop."""
 
 import pickle
-import re
 from itertools import product
 
 import numpy as np
@@ -268,17 +267,12 @@ def test_bad_arguments(change, message):
 
 @pytest.mark.parametrize("size", [1e-7, 1.0, 1e7])
 def test_a_covariance_may_be_off_by_rounding_at_any_scale(size):
-    singular = np.array([[1.0, 1.0], [1.0, 1.0]])
     known = KNOWN | {"signal": [1.0, 2.0]}
-    for rounded in (0 * singular, -1.5e-10 * np.eye(2), [[0, 5e-11], [0, 0]]):
-        curve = st.risk("ridge", [0.0], **known, covariance=size * (singular + rounded))
+    for rounding in (0.0, -1.5e-10 * np.eye(2), np.array([[0, 5e-11], [0, 0]])):
+        curve = st.risk("ridge", [0.0], **known, covariance=size * (np.ones((2, 2)) + rounding))
         assert curve.bias[0] == pytest.approx(9 * size)  # (1 + 2)²
-    for wrong, message in (
-        ([[1.0, 1.0], [1.0 - 2e-10, 1.0]], "must be symmetric"),
-        ([[1.0, 1.5], [1.5, 1.0]], re.escape(f"its least is {-0.5 * size:.3g}.")),
-    ):
-        with pytest.raises(ValueError, match=message):
-            st.risk("ridge", [0.0], **known, covariance=size * np.array(wrong))
+    with pytest.raises(ValueError, match="must be symmetric"):
+        st.risk("ridge", [0.0], **known, covariance=size * np.array([[1, 1], [1 - 2e-10, 1]]))
 
 
 # --- signals that lean towards the leading directions ---------------------------------------------
@@ -328,18 +322,15 @@ def test_the_least_risk_falls_with_the_power_of_n_that_is_known(method, a, b, ta
     assert slope == pytest.approx(exponent, rel=0.025)
 
 
-PROBLEM = {"eigenvalues": [1.0, 0.5], "noise": 1.0, "n_samples": 10}
-
-
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("change", "message"),
     [
-        (lambda: st.inflation("ridge", signal=[0, 0], **PROBLEM), "coordinate other than zero"),
-        (lambda: st.inflation("ridge", signal=[1, 1, 1], **PROBLEM), "each of the 2 eigenvalues"),
-        (lambda: st.inflation("ridge", signal=1, target="both", **PROBLEM), "target must be"),
-        (lambda: st.inflation("ridge", signal=1, **PROBLEM | {"noise": 0}), "noise must be a pos"),
+        ({"signal": [0, 0]}, "coordinate other than zero"),
+        ({"signal": [1, 1, 1]}, "each of the 2 eigenvalues"),
+        ({"target": "both"}, "target must be"),
+        ({"noise": 0}, "noise must be a pos"),
     ],
 )
-def test_inflations_that_are_refused(call, message):
+def test_inflations_that_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        call()
+        st.inflation("ridge", **KNOWN | change)

@@ -220,6 +220,18 @@ class HeavyBallFlow(Filter):
         return special.oscillator_gain(s, t, s - gamma * gamma, gamma)
 
 
+def _damping(root_step: float, s: Array) -> tuple[Array, Array]:
+    """Return √ε·s/2, by which a high-resolution flow dampens a direction, and its square."""
+    half = root_step * s / 2
+    square = half * half
+    if np.isinf(square).any():
+        raise ValueError(
+            f"step must be so small that step·s² does not overflow; got step={root_step**2:g} for "
+            f"eigenvalues up to {s.max():.3g}."
+        )
+    return half, square
+
+
 @dataclass(frozen=True)
 class HighResolutionFlow(Filter):
     r"""Nesterov's method for strongly convex functions as a flow with terms of the order of √step.
@@ -280,9 +292,9 @@ class HighResolutionFlow(Filter):
     def _oscillator(self, s: Array, t: Array) -> tuple[Array, Array, Array, Array]:
         """Return stiffness, time, ω² and a."""
         root_step, root_convexity = self._roots
-        half = root_step * s / 2
+        half, square = _damping(root_step, s)
         # differences first: near critical damping ω² is small
-        omega_squared = (s - root_convexity**2) - half * half
+        omega_squared = (s - root_convexity**2) - square
         return (1 + root_step * root_convexity) * s, t, omega_squared, root_convexity + half
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
@@ -348,8 +360,8 @@ class HighResolutionAcceleratedFlow(Filter):
         return 2 * special.bessel_reach(self._nu, level), np.inf
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        half = self._root * s / 2
-        square = s - half * half
+        half, square = _damping(self._root, s)
+        square = s - square
         cases = [(square >= 0, self._oscillating), (square < 0, self._overdamped)]
         return special.piecewise(cases, s, t, half, np.sqrt(np.abs(square)))
 
