@@ -22,8 +22,8 @@ from stoptime.methods.base import (
     unless,
 )
 from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, largest_value, scheduled
-from stoptime.methods.special import power, power_gain
-from stoptime.support.arrays import Array, slices
+from stoptime.methods.special import piecewise
+from stoptime.support.arrays import TINY, Array, slices
 from stoptime.support.checks import iteration_numbers, positive_number
 
 Indices = NDArray[np.intp]
@@ -339,10 +339,19 @@ class Recurrence(Iteration):
     def _shrinkage(self, s: Array, t: Array) -> Array:
         if self.runs_steps:
             return super()._shrinkage(s, t)
-        return power(-self.epsilon * s, iteration_numbers(t).astype(np.float64))
+        # a power of 1 - x would multiply its rounding by k
+        cases = [
+            (self.epsilon * s < 0.5, lambda x, k: np.exp(k * np.log1p(-x))),
+            (self.epsilon * s >= 0.5, lambda x, k: (1 - x) ** k),
+        ]
+        return piecewise(cases, self.epsilon * s, iteration_numbers(t).astype(np.float64))
 
     def _gain(self, s: Array, t: Array) -> Array:
         if self.runs_steps:
             return super()._gain(s, t)
-        k = iteration_numbers(t).astype(np.float64)
-        return self.epsilon * power_gain(-self.epsilon * s, k)
+        x = np.maximum(self.epsilon * s, TINY)  # for which the formula gives k, as at zero
+        cases = [
+            (x < 0.5, lambda x, k: -np.expm1(k * np.log1p(-x)) / x),
+            (x >= 0.5, lambda x, k: (1 - (1 - x) ** k) / x),
+        ]
+        return self.epsilon * piecewise(cases, x, iteration_numbers(t).astype(np.float64))

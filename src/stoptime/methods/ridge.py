@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stoptime.methods.base import Checks, Complex, Monotone
-from stoptime.methods.special import power, power_gain
-from stoptime.support.arrays import Array
+from stoptime.methods.special import piecewise
+from stoptime.support.arrays import TINY, Array
 from stoptime.support.checks import whole_number
 
 
@@ -92,11 +92,18 @@ class IteratedRidge(Monotone):
     _checks: ClassVar[Checks] = {"times": whole_times}
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
-        return power(s * (t / self.times), np.array(-float(self.times)))
+        # a power multiplies the rounding of 1 + x by q, which a logarithm of small x has not
+        q = float(self.times)
+        cases = [
+            (s * (t / q) < 0.5, lambda x: np.exp(-q * np.log1p(x))),
+            (s * (t / q) >= 0.5, lambda x: (1 + x) ** -q),
+        ]
+        return piecewise(cases, s * (t / q))
 
     def _gain(self, s: Array, t: Array) -> Array:
         time = t / self.times
-        return np.asarray(time * power_gain(s * time, np.array(-float(self.times))))
+        x = np.maximum(s * time, TINY)  # for which the formula gives q, as at zero
+        return np.asarray(time * (-np.expm1(-self.times * np.log1p(x)) / x))
 
 
 @dataclass(frozen=True)

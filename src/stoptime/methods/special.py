@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from stoptime.support.arrays import TINY, Array
+from stoptime.support.arrays import Array
 
 Cases = list[tuple[NDArray[np.bool_], Callable[..., Array]]]
 
@@ -30,26 +30,6 @@ def piecewise(cases: Cases, *arguments: Array) -> Array:
         if here.any():
             out[here] = formula(*(a[here] for a in arrays))
     return out
-
-
-def power(y: Array, k: Array) -> Array:
-    """Return (1 + y)^k; a power multiplies the rounding of 1 + y by k, a logarithm does not."""
-    small = np.abs(y) < 0.5
-    cases: Cases = [
-        (small, lambda y, k: np.exp(k * np.log1p(y))),
-        (~small, lambda y, k: (1 + y) ** k),
-    ]
-    return piecewise(cases, y, k)
-
-
-def power_gain(y: Array, k: Array) -> Array:
-    """Return (1 - (1 + y)^k)/|y|, which is |k| at y = 0, where y and k have different signs."""
-    y = np.where(np.abs(y) < TINY, np.copysign(TINY, -np.asarray(k)), y)  # as good as zero
-    cases: Cases = [
-        (y > -0.5, lambda y, k: -np.expm1(k * np.log1p(y)) / np.abs(y)),
-        (y <= -0.5, lambda y, k: (1 - (1 + y) ** k) / -y),
-    ]
-    return piecewise(cases, y, k)
 
 
 def series_reach(nu: float) -> float:
