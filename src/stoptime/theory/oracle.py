@@ -65,10 +65,8 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     live = power > 0
     if s.size == 0 or observations <= 0 or not live.any():
         return _oracle(spectrum, power, np.inf)
-    z = spectrum.response.astype(np.float64).reshape(s.size, -1)
-    # shares of the power of each target: squares of the response itself could overflow
-    energy = (z / np.sqrt(s)[:, None] / np.sqrt(power + ~live)) ** 2
-    outside = np.maximum(0, 1 - energy.sum(axis=0))
+    # shares of the power of each target
+    energy, outside = (part / (power + ~live) for part in spectrum.energies())
     atoms, weights = spectrum.atoms
 
     def noise_share(penalty: Floats) -> Floats:
