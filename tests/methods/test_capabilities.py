@@ -14,7 +14,7 @@ import stoptime as st
 from contract import refit
 from iteration_cases import AUTO, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.base import as_filter
+from stoptime.methods.base import as_filter, settled_at
 from stoptime.methods.registry import ALL_METHODS, as_content, from_content
 from stoptime.methods.schedules import Constant, Cosine, Linear
 from stoptime.theory.calibration import largest_possible
@@ -244,7 +244,7 @@ def test_a_method_that_says_nothing_has_no_guarantee():
     assert 1 < st.calibrate(Undamped(), low=0.1, high=10.0).inflation < np.inf
     assert 0 < st.equivalent_stop(Undamped(), 0.5, eigenvalues=S) < np.inf
     assert Silent().visible_until(0.01) == (np.inf, np.inf)
-    assert Silent().settled_at(1.0, 0.01) == np.inf
+    assert settled_at(Silent(), 1.0, 0.01) == np.inf
     with pytest.raises(NotImplementedError, match="Silent must say how it scales"):
         st.equivalent_stop(Silent(), 0.5, eigenvalues=S)
 

@@ -9,6 +9,7 @@ from scipy.special import gamma
 import stoptime as st
 from iteration_cases import CONCRETE as ITERATIONS
 from reference import accuracy
+from stoptime.methods.base import settled_at
 from stoptime.methods.registry import as_content, from_content
 
 EPS = np.finfo(float).eps
@@ -254,7 +255,7 @@ def test_ends_of_the_parameters():
 def test_a_flow_is_settled_and_invisible_when_it_says_so(flow, level):
     phase, time = flow.visible_until(level)
     for s in (0.01, 0.5, 30.0):
-        settled = flow.settled_at(s, level)
+        settled = settled_at(flow, s, level)
         g = flow.shrinkage(s, settled * np.geomspace(1, 30, 400))
         assert np.abs(g).max() <= level * (1 + 1e-9)
         if not flow.oscillates and level < 0.1 and flow != st.GradientFlow():

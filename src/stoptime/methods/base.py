@@ -192,22 +192,6 @@ class Filter(Method):
         """Return a phase U and a time T: oscillations are below level where t√s > U or t > T."""
         return (np.inf, np.inf) if self.oscillates else (0.0, 0.0)
 
-    def settled_at(self, s: float, level: float) -> float:
-        """Return a time from which on the shrinkage stays below level; infinity if not known."""
-        phase = self.visible_until(level)[0] / np.sqrt(s)
-        # damped oscillations decay fast, so that a tenth of the level is a cheap margin
-        first = float(min(phase, self.visible_until(level / 10)[1]))
-        if not self.reaches_least_squares or np.isinf(first):
-            return np.inf
-        if abs(self.shrinkage(s, first)) <= level:
-            return first
-        # Oscillations have ended, and what is left falls monotonically.
-        last = max(first, float(s ** (-1 / self.time_power)))
-        while abs(self.shrinkage(s, last)) > level:
-            first, last = last, 2 * last
-        excess = lambda t: abs(self.shrinkage(s, t)) - level  # noqa: E731
-        return float(brentq(excess, first, last, xtol=1e-13 * last)) * (1 + 1e-12)
-
 
 class Monotone(Filter):
     """A filter of ts or t²s that falls monotonically, with a proven guarantee on every spectrum."""
@@ -241,6 +225,23 @@ def _gain_beside(method: Filter, s: ArrayLike, t: ArrayLike, g: Array) -> Array:
         return piecewise(cases, s, t, g)
 
     return evaluated(method, formula, 1, s, t)
+
+
+def settled_at(method: Filter, s: float, level: float) -> float:
+    """Return a time from which on the shrinkage stays below level; infinity if not known."""
+    phase = method.visible_until(level)[0] / np.sqrt(s)
+    # damped oscillations decay fast, so that a tenth of the level is a cheap margin
+    first = float(min(phase, method.visible_until(level / 10)[1]))
+    if not method.reaches_least_squares or np.isinf(first):
+        return np.inf
+    if abs(method.shrinkage(s, first)) <= level:
+        return first
+    # Oscillations have ended, and what is left falls monotonically.
+    last = max(first, float(s ** (-1 / method.time_power)))
+    while abs(method.shrinkage(s, last)) > level:
+        first, last = last, 2 * last
+    excess = lambda t: abs(method.shrinkage(s, t)) - level  # noqa: E731
+    return float(brentq(excess, first, last, xtol=1e-13 * last)) * (1 + 1e-12)
 
 
 def as_filter(method: Method) -> Filter:

@@ -74,10 +74,12 @@ def from_torch(
     options = _common(optimizer.param_groups)
     kind = "AdamW" if options.get("decoupled_weight_decay") else known[0]
     adaptive = TORCH_ADAPTIVE.get(kind)
-    names = {*(adaptive or SGD)().get_params()} | (set() if adaptive else {"weight_decay"})
+    options_of = {*(adaptive or SGD)().get_params()} | (set() if adaptive else {"weight_decay"})
     special = ["weight_decay", "amsgrad", "centered", "momentum", "maximize"]
     special += ["lr_decay", "initial_accumulator_value"]
-    extra = [f"{key}={options[key]}" for key in special if key not in names and options.get(key)]
+    extra = [
+        f"{key}={options[key]}" for key in special if key not in options_of and options.get(key)
+    ]
     if extra:
         own = (adaptive or SGD).__name__
         raise ValueError(f"st.{own} has no counterpart of {', '.join(extra)}: leave it out.")
@@ -86,7 +88,7 @@ def from_torch(
             raise ValueError("Here only torch.optim.SGD can be read with a scheduler.")
         # The loss of the method is mse_loss, with twice the gradient. A gradient that is c times
         # as large takes the same steps as a value of eps that is c times as small.
-        given = {key: options[key] for key in names}
+        given = {key: options[key] for key in options_of}
         given |= {"eps": options["eps"] * 2 / scale, "lr": float(options["lr"])}
         return cast("Method", adaptive(**given))
     length = whole_number("iterations", iterations, least=1)
