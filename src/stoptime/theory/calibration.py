@@ -76,6 +76,8 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
     high = _reached(method, low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return float(max(round(1 / method.pace), 1)) if method.whole_stops else 1.0
+    if isinstance(method, SpectralCutoff):
+        return float(np.sum(method.counted > 1))  # its ratios are 1 + 1/x or 1 + x
     if kind == "risk":
         _check_bounded(method, high)
 
@@ -83,8 +85,6 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
         x = search.peak_grid(method, stops, low, high)
         return np.asarray(ratio(method, x, stops).max(axis=0))
 
-    if isinstance(method, SpectralCutoff):
-        return search.lowest(worst, np.arange(len(method.counted) + 1.0), zooms=0)[0]
     centre = search.stop_with_gain(method)
     if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
