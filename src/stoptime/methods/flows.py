@@ -100,8 +100,7 @@ class AcceleratedFlow(Filter):
         \ddot\beta + \frac{r}{t}\dot\beta = X^T(y - X\beta)/n, \qquad
         g(s, t) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u), \quad u = t\sqrt s, \quad \nu = (r-1)/2
 
-    See Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated
-    gradient method.
+    See Su, Boyd, Candès (2016).
 
     Parameters
     ----------
@@ -243,8 +242,7 @@ class HighResolutionFlow(Filter):
         g(s, t) = e^{-at}\Bigl(\cos\omega t + \frac{a + v}{\omega}\sin\omega t\Bigr)
 
     with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the initial velocity v = -2√ε s/(1 + √(με)). See
-    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
-    differential equations.
+    Shi, Du, Jordan, Su (2022).
 
     Parameters
     ----------

@@ -71,8 +71,7 @@ class IteratedRidge(Monotone):
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
         g(s, t) = (1 + ts/q)^{-q}, \quad \lambda = q/t
 
-    Once is ridge, and gradient flow is the limit of many times. See King, Chillingworth (1979),
-    Approximation of generalized inverses by iterated regularization.
+    Once is ridge, and gradient flow is the limit of many times. See King, Chillingworth (1979).
 
     Parameters
     ----------
