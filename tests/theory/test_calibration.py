@@ -7,7 +7,7 @@ import stoptime as st
 from iteration_cases import each_auto
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
 from stoptime.theory.calibration import calibrate_to
-from stoptime.theory.search import distance_ratio, risk_ratio
+from stoptime.theory.search import distance_ratio, out_of_phase, risk_ratio
 
 # inflation and stop of the optimally tuned flow against the best ridge, by friction
 FRICTIONS = [
@@ -191,7 +191,7 @@ def test_many_iterations_are_calibrated_like_their_flow():
     [
         (GradientDescent(step=1.0), None, 5e-5),
         (NuMethod(step=1.0, nu=0.5), None, 3e-8),
-        (HeavyBall(), [1e-7, 1.0], 1e-7),
+        (HeavyBall(), [1e-6, 1.0], 1e-6),
         (HeavyBall(step=1.0, momentum=0.9), None, 1e-5),
         (Nesterov(step=1.0), None, 7e-9),
     ],
@@ -207,7 +207,11 @@ def test_the_numbers_of_a_late_iteration_are_those_of_its_loop(method, eigenvalu
     exact = [ratio(scaled, x, found.stop).max() for ratio in (risk_ratio, distance_ratio)]
     assert found.stop > 4000
     shares = np.array([found.inflation, found.parameter_error]) / exact
-    # beyond the horizon, those of a method with a constant for all spectra are those of its flow
-    is_run = found.stop <= tuned.horizon or not tuned.universal_guarantee
-    least = 1 - 1e-9 if is_run else 1 - 1e-3
+    # beyond the horizon, where they are those of the flow, the last one is an estimate
+    least = 1 - 1e-9 if found.stop <= tuned.horizon else 1 - 1e-3
     assert np.all((least <= shares) & (shares <= 1.003))
+    if not tuned.universal_guarantee:
+        # the estimates that take the place of a loop beyond the horizon
+        risk, distance = out_of_phase(scaled, found.stop, low, 1 / penalty)
+        assert found.inflation <= max(risk, 1.001 * found.inflation) <= 1.2 * found.inflation
+        assert distance <= 4 * found.parameter_error

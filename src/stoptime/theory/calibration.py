@@ -38,7 +38,8 @@ class Calibration:
     ``stop`` is the τ of t = τ/λ (first order) or t = τ/√λ (second order). ``inflation`` is the
     largest ratio of Bayes risk to optimal ridge risk with this one stop for all spectra, and
     ``parameter_error`` the largest ratio of ‖β(t) - β_ridge(λ)‖² to ‖β_ridge(λ)‖². Both maxima are
-    found by a search in floats; those of a very late iterate are those of the flow.
+    found by a search in floats. Those of an iteration beyond its horizon are those of its flow,
+    with room for another phase where the flow has no constant for all spectra.
     """
 
     stop: float
@@ -126,9 +127,7 @@ def guarantee(
     found = as_filter(get_method(method))
     high = _reached(found, low, high)
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
-    # without a bound for every phase, an iterate is followed until that takes seconds
-    longest = found.horizon if found.universal_guarantee else 10 * found.horizon
-    run, time = (found, stop) if stop <= longest else search.affordable(found, stop)
+    run, time = search.affordable(found, stop)
     if run is not found and run.universal_guarantee:
         low = 0.0
         high = np.inf
@@ -143,6 +142,10 @@ def guarantee(
     inflation = float((1 + x * distance).max(initial=1))
     if np.isinf(high) and not run.universal_guarantee:
         inflation = np.inf
+    if isinstance(found, Iteration) and run is not found and not run.universal_guarantee:
+        # where no bound holds for every phase, leaving the phase of the flow matters
+        risk, apart = search.out_of_phase(found, stop, low, high)
+        return Calibration(stop, max(inflation, risk), max(error, apart))
     return Calibration(stop, inflation, error)
 
 

@@ -147,6 +147,30 @@ def peak_grid(method: Filter, stops: float | Array, low: float, high: float) -> 
     return np.asarray((phases * max(unit, 1.0) / stops) ** method.time_power)
 
 
+def out_of_phase(method: Iteration, stop: float, low: float, high: float) -> tuple[float, float]:
+    """Estimate both ratios of a late iterate, whose oscillation leaves that of its flow."""
+    flow = method.as_flow()
+    # below this part of the largest eigenvalue an iterate and its flow are in phase
+    x = eigenvalue_grid(max(low, 1e-9 * high), high)
+    root = np.sqrt(x)
+    time = method.pace * stop
+    ahead = 1e-5 / root
+    g = flow.shrinkage(x, time)
+    slope = (flow.shrinkage(x, time + ahead) - flow.shrinkage(x, time - ahead)) / 2e-5
+    # the amplitude of an iterate with steps up to 1/L exceeds that of its flow by less
+    size = 1.2 * np.hypot(g, slope)
+    # k steps of phase ω are off by about kω³/24 in the end, and the first one by ω/2, which moves a
+    # cosine by less than kω² too
+    phase = method.pace * root
+    first = phase * np.minimum(stop * phase, 1.0)
+    apart = 2 * size * np.minimum(stop * phase**3 / 12 + first, 1.0)
+    # both ratios are squares of linear functions of g, and largest at an end of its interval
+    ends = np.clip([g - apart, g + apart], -size, size)
+    risk = 1 + ((root + 1 / root) * ends - 1 / root) ** 2
+    distance = ((1 - ends) * (1 + x) / x - 1) ** 2
+    return float(risk.max()), float(distance.max())
+
+
 def closer_to_peaks(
     method: Filter, stop: float, x: Array, gain: Array, curves: list[Array]
 ) -> tuple[Array, Array]:
