@@ -272,18 +272,27 @@ def slowdown(one: dict[str, Any], model: str = AUTO) -> float:
 
 def errors(data: list[dict[str, Any]], page: str) -> Figure:
     """Draw the test error of "auto" relative to RidgeCV on each data set, sorted."""
-    rows = []
-    for one in sorted(data, key=ratio, reverse=True):
-        spread = one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
-        name = f"{one['name']}  ({one['n']} × {one['p']})"
-        rows.append((name, ratio(one), spread, verdict(one)))
-    verdicts = [mark for *_, mark in rows]
-    marks = {
-        kind: (colour, shape, f"{text}: {verdicts.count(kind)}")
-        for kind, (colour, shape, text) in MARKS.items()
-    }
-    xlabel = "test error of auto / test error of RidgeCV, ± one paired standard error"
-    return harness.dots(rows, marks, page, xlabel)
+    ordered = sorted(data, key=ratio, reverse=True)
+    figure = Figure(figsize=(9, 1.4 + 0.25 * len(data)), layout="constrained")
+    ax = figure.add_subplot()
+    for kind, (colour, shape, text) in MARKS.items():
+        places = [place for place, one in enumerate(ordered) if verdict(one) == kind]
+        shown = [ordered[place] for place in places]
+        spreads = [
+            one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
+            for one in shown
+        ]
+        label = f"{text}: {len(shown)}"
+        style = {"fmt": shape, "color": harness.on(page, colour), "elinewidth": 1.4, "capsize": 2}
+        ax.errorbar([ratio(one) for one in shown], places, xerr=spreads, label=label, **style)
+    ax.axvline(1, color=harness.INKS[page], linewidth=0.8)
+    names = [f"{one['name']}  ({one['n']} × {one['p']})" for one in ordered]
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.set_xlabel("test error of auto / test error of RidgeCV, ± one paired standard error")
+    ax.grid(axis="x", alpha=0.25)
+    figure.legend(loc="outside upper center", ncols=len(MARKS), frameon=False)
+    return figure
 
 
 def summary(data: list[dict[str, Any]]) -> str:
@@ -303,18 +312,6 @@ def summary(data: list[dict[str, Any]]) -> str:
         shown = [f"{value:.3g}" for value in (min(ratios), np.median(ratios), max(ratios))]
         spent = harness.short(float(np.median([slowdown(one, name) for one in having])))
         rows.append([name, *counts, *shown, spent])
-    return harness.table(head, rows)
-
-
-def beyond(data: list[dict[str, Any]], kind: str) -> str:
-    """Return the data sets where "auto" is better or worse by more than one standard error."""
-    listed = [one for one in data if verdict(one) == kind]
-    rows = []
-    for one in sorted(listed, key=in_errors, reverse=kind == "worse"):
-        chosen, count = next(iter(one["chosen"].items()))
-        said = f"{chosen.replace('-', ' ')} ({count / sum(one['chosen'].values()):.0%})"
-        rows.append([one["name"], f"{ratio(one):.4f}", f"{in_errors(one):+.1f}", said])
-    head = (f"auto is {kind}", "error ratio", "standard errors", "mostly chosen")
     return harness.table(head, rows)
 
 
@@ -383,9 +380,11 @@ def parts() -> dict[str, str]:
     """Return what the page shows of the stored results."""
     run = harness.load(FILE)
     data = run["data"]
-    found = {"conclusion": conclusion(run), "summary": summary(data)}
-    found |= {kind: beyond(data, kind) for kind in ("better", "worse")}
-    found["risks"] = risks(run["synthetic"])
+    found = {
+        "conclusion": conclusion(run),
+        "summary": summary(data),
+        "risks": risks(run["synthetic"]),
+    }
     for group in ("bundled", "shipped", "kernel", "inverse"):
         found[group] = results([one for one in data if one["group"] == group])
     edges = ", ".join(

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks import gpu, harness
-from benchmarks.logistic_problems import Problem, large, problems
+from benchmarks.problems import Labelled, large, with_classes
 
 PAGE = "logistic.md"
 FILE = "logistic.json"
@@ -68,7 +68,7 @@ def linearised(X: Any, y: Any, model: Any) -> Any:
     return st.StoppedLogisticRegression(model.method_, int(stops[np.argmin(errors)])).fit(X, y)
 
 
-def compared(problem: Problem, methods: Mapping[str, Any] = METHODS) -> dict[str, Any]:
+def compared(problem: Labelled, methods: Mapping[str, Any] = METHODS) -> dict[str, Any]:
     """Return log loss, calibration error and time of every classifier, averaged over splits."""
     sums: dict[str, Any] = {}
     quick: list[float] = []
@@ -120,7 +120,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     run = harness.run_of(given)
     with threadpool_limits(given.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chosen = [one for one in problems() if not given.quick or one.name in QUICK]
+        chosen = [one for one in with_classes() if not given.quick or one.name in QUICK]
         run["data"] = [compared(one) for one in chosen]
         run["big"] = {} if given.quick else big()
     return run
