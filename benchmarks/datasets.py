@@ -350,38 +350,11 @@ def risks(synthetic: list[dict[str, Any]]) -> str:
     return harness.table(head, rows)
 
 
-def conclusion(run: dict[str, Any]) -> str:
-    """Return what was found, in a few sentences with numbers."""
-    data = run["data"]
-    verdicts = [verdict(one) for one in data]
-    ordered = sorted(data, key=ratio)
-    chance = 0.159 * len(data)  # the share of a Gaussian variable above one standard deviation
-    gains = {one["name"]: one["models"][AUTO]["ratio"] for one in run["synthetic"]}
-    slow = [slowdown(one) for one in data if one["models"][BASELINE]["seconds"] > 0.03]
-    return (
-        f"- **On {len(data)} data sets *auto* and `RidgeCV` predict almost equally well.** *auto* "
-        f"is better by more than one paired standard error on {verdicts.count('better')} and worse "
-        f"on {verdicts.count('worse')}; between equally good models chance alone would put about "
-        f"{chance:.0f} on each side. The ratio of their test errors runs from "
-        f"{ratio(ordered[0]):.3f} ({ordered[0]['name']}) to {ratio(ordered[-1]):.3f} "
-        f"({ordered[-1]['name']}).\n"
-        "- **Where the signal leans towards the leading directions, the gain is large:** the "
-        f"excess risk is {gains['a = 1/2']:.2f}, {gains['a = 1']:.2f} and {gains['a = 2']:.2f} "
-        "times that of `RidgeCV` for coefficients i⁻ᵃ with a = 1/2, 1 and 2, and "
-        f"{gains['isotropic']:.3f} times where no direction is preferred. Test errors contain the "
-        "noise, which no method can remove, so they show less of such a gain.\n"
-        f"- **Time:** *auto* is faster than `RidgeCV` with 100 penalties on "
-        f"{sum(slowdown(one) <= 1 for one in data)} of the data sets. On the {len(slow)} where "
-        f"`RidgeCV` takes more than 30 ms, the median ratio of times is {np.median(slow):.2g}."
-    )
-
-
 def parts() -> dict[str, str]:
     """Return what the page shows of the stored results."""
     run = harness.load(FILE)
     data = run["data"]
     found = {
-        "conclusion": conclusion(run),
         "summary": summary(data),
         "risks": risks(run["synthetic"]),
     }

@@ -133,26 +133,18 @@ def speed(outcome: dict[str, Any]) -> float:
     return best(outcome)[1] / best(outcome)[0] if outcome["ours"] else float("nan")
 
 
-def two_digits(value: float) -> str:
-    """Return a ratio for a small cell."""
-    if value >= 1:
-        return f"{value:.1f}" if round(value, 1) < 10 else f"{value:.0f}"
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
-
-
 def in_short(outcomes: list[dict[str, Any]]) -> str:
-    """Return what a reader wants to know, in three sentences."""
+    """Return what a reader wants to know."""
     ordered = sorted((one for one in outcomes if one["measures"]), key=speed)
-    speeds = [speed(one) for one in ordered]
-    fast = f"{np.mean(np.array(speeds) >= 1):.0%} of {len(speeds)} problems"
+    speeds = np.array([speed(one) for one in ordered])
     errors = max(one["measures"][1]["value"] for one in ordered)
     return (
         "The default fit compares three methods by exact leave-one-out at every stop, and "
-        f"`{PEER}` compares 100 penalties of ridge: the default fit is at least as fast on {fast}, "
-        f"and {two_digits(float(np.median(speeds)))} times as fast in the "
-        f'median. It is fastest on "{ordered[-1]["name"]}" ({two_digits(speeds[-1])} times as '
-        f'fast) and slowest on "{ordered[0]["name"]}" ({two_digits(speeds[0])} times). Its '
-        f"left-out error is at most {errors:.3f} times that of `{PEER}`."
+        f"`{PEER}` compares 100 penalties of ridge. The default fit is at least as fast on "
+        f"{np.mean(speeds >= 1):.0%} of {len(speeds)} problems, {np.median(speeds):.1f} times as "
+        f'fast in the median, {speeds[-1]:.0f} times on "{ordered[-1]["name"]}" and '
+        f'{speeds[0]:.2f} times on "{ordered[0]["name"]}". Its left-out error is at most '
+        f"{errors:.3f} times that of `{PEER}`."
     )
 
 

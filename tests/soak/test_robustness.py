@@ -275,9 +275,10 @@ STARVED = """
 def test_too_little_memory_is_a_memory_error(solver, room):
     script = textwrap.dedent(STARVED.format(solver=solver, room=room))
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    options = {"capture_output": True, "text": True, "timeout": 120, "check": False}
+    options = {"capture_output": True, "text": True, "timeout": 120}
     command = [sys.executable, "-c", script]
-    result = subprocess.run(command, env={**os.environ, **threads}, **options)  # noqa: S603 - our own script
+    environment = {**os.environ, **threads}
+    result = subprocess.run(command, check=False, env=environment, **options)  # noqa: S603
     assert result.returncode == 0, result.stderr
     assert "MemoryError(" in result.stdout
     assert not result.stderr
