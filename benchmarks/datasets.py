@@ -14,7 +14,6 @@ import time
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
@@ -30,6 +29,7 @@ from threadpoolctl import threadpool_limits
 import stoptime as st
 from benchmarks import harness
 from benchmarks.problems import Problem, prepared, problems
+from stoptime.show import plots
 
 PAGE = "datasets.md"
 FILE = "datasets.json"
@@ -262,11 +262,10 @@ def slowdown(one: dict[str, Any], model: str = AUTO) -> float:
     return float(one["models"][model]["seconds"] / one["models"][BASELINE]["seconds"])
 
 
-def errors(data: list[dict[str, Any]], page: str) -> Figure:
+def errors(data: list[dict[str, Any]]) -> Any:
     """Draw the test error of "auto" relative to RidgeCV on each data set, sorted."""
     ordered = sorted(data, key=ratio, reverse=True)
-    figure = Figure(figsize=(9, 1.4 + 0.25 * len(data)), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = plots.new_figure(figsize=(9, 1.4 + 0.25 * len(data)))
     for kind, (colour, shape, text) in MARKS.items():
         places = [place for place, one in enumerate(ordered) if verdict(one) == kind]
         shown = [ordered[place] for place in places]
@@ -275,9 +274,9 @@ def errors(data: list[dict[str, Any]], page: str) -> Figure:
             for one in shown
         ]
         label = f"{text}: {len(shown)}"
-        style = {"fmt": shape, "color": harness.on(page, colour), "elinewidth": 1.4, "capsize": 2}
+        style = {"fmt": shape, "color": colour, "elinewidth": 1.4, "capsize": 2}
         ax.errorbar([ratio(one) for one in shown], places, xerr=spreads, label=label, **style)
-    ax.axvline(1, color=harness.INKS[page], linewidth=0.8)
+    ax.axvline(1, color="black", linewidth=0.8)
     names = [f"{one['name']}  ({one['n']} × {one['p']})" for one in ordered]
     ax.set_yticks(range(len(names)), names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
@@ -362,5 +361,5 @@ def parts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    figures = {"errors": lambda page: errors(harness.load(FILE)["data"], page)}
+    figures = {"errors": lambda: errors(harness.load(FILE)["data"])}
     harness.command(__doc__, FILE, measured, {PAGE: parts}, figures, quick=False, threads=1)

@@ -28,6 +28,7 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from stoptime.show import plots
 from stoptime.support.files import atomic
 
 RESULTS = Path(__file__).parent / "results"
@@ -37,14 +38,11 @@ PACKAGES = (
     "stoptime", "numpy", "scipy", "scikit-learn", "threadpoolctl", "himalaya", "torch", "dask",
     "distributed", "statsmodels",
 )  # fmt: skip
-INKS = {"light": "#222222", "dark": "#dddddd"}  # of the text on a page
-# Okabe and Ito's palette, which colour-blind readers can distinguish; blue is brighter on black
-BRIGHTER = {"#0072B2": "#56B4E9"}
 THREADS = joblib.cpu_count()  # as many as this process may use
 OF_CASES = {"quick": False, "only": "", "threads": THREADS}  # the options of a run of cases
 
 Pages = Mapping[str, Callable[[], Mapping[str, str]]]
-Figures = Mapping[str, Callable[[str], Any]]
+Figures = Mapping[str, Callable[[], Any]]
 Measures = tuple[dict[str, Any], ...]
 
 
@@ -77,7 +75,7 @@ def command(
     for page, parts in pages.items():
         fill(page, parts())
     for name, picture in (figures or {}).items():
-        draw(picture, name)
+        draw(picture(), name)
 
 
 # ---------------------------------------------------------------- cases
@@ -413,17 +411,12 @@ def fill(page: str, parts: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def on(page: str, colour: str) -> str:
-    """Return a colour that is easy to see on a light or dark page."""
-    return BRIGHTER.get(colour, colour) if page == "dark" else colour
-
-
-def draw(picture: Callable[[str], Any], name: str, folder: Path = FIGURES) -> None:
+def draw(figure: Any, name: str, folder: Path = FIGURES) -> None:
     """Write a figure for light and dark pages; equal numbers give equal bytes."""
     import matplotlib as mpl  # noqa: PLC0415 - not needed to measure
 
-    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    for page, ink in INKS.items():
-        options = {**dict.fromkeys(inked, ink), "svg.hashsalt": name, "font.size": 10}
-        with mpl.rc_context(options), atomic(folder / f"{name}-{page}.svg") as path:
-            picture(page).savefig(path, transparent=True, metadata={"Date": None})
+    for page in ("light", "dark"):
+        if page == "dark":
+            plots.darken(figure)
+        with mpl.rc_context({"svg.hashsalt": name}), atomic(folder / f"{name}-{page}.svg") as path:
+            figure.savefig(path, transparent=True, metadata={"Date": None})

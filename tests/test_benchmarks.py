@@ -110,7 +110,7 @@ def test_every_case_has_a_reason_ready_and_a_name_of_its_own():
 
 def test_figures_are_drawn_for_light_and_dark_pages(tmp_path):
     found = load("datasets.json")["data"][:3]
-    harness.draw(lambda shade: datasets.errors(found, shade), "e", tmp_path)
+    harness.draw(datasets.errors(found), "e", tmp_path)
     assert {one.name for one in tmp_path.iterdir()} == {"e-light.svg", "e-dark.svg"}
 
 
@@ -255,7 +255,7 @@ def test_the_simulation_finds_ridge_best_on_isotropic_signals():
     ratios = [one[0] for one in found["ratios"]["isotropic, strong"].values()]
     assert 0.9 < min(ratios) <= max(ratios) < 1.2
     assert found["closest"][0][1] == pytest.approx(found["closest"][0][2], abs=2)
-    assert logistic_risk.picture(found, "light").axes[0].get_legend() is not None
+    assert logistic_risk.picture(found).axes[0].get_legend() is not None
 
 
 def test_the_case_of_cross_entropy_runs_on_a_processor_too():
