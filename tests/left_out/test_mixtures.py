@@ -71,7 +71,13 @@ def test_a_span_holds_the_stops_between_those_it_was_made_for(method):
     span = Span.of(contour, values_at(contour, method, stops, 1.0))
     assert span.filters.shape[1] < len(stops)
     between = values_at(contour, method, (stops[1:] + stops[:-1]) / 2, 1.0)
-    assert span.located(between)[1].max() < 1e-8
+    coordinates, distance = span.located(between)
+    assert distance.max() < 1e-8
+    # a few nodes tell the same, and what is not in the span
+    found, seen = span.locate(method, (stops[1:] + stops[:-1]) / 2, 1.0)
+    np.testing.assert_allclose(found, coordinates, atol=1e-7)
+    assert seen.max() < 1e-8
+    assert span.locate(method, np.array([60.0]), 1.0)[1][0] > 1e-4
 
 
 def test_scales_are_interpolated_to_rounding():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from scipy.fft import dct
 from scipy.interpolate import BarycentricInterpolator
 
@@ -194,11 +195,16 @@ Contour = Ladder | Ellipse
 
 def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
     """Return g(scale·s, t) at the nodes of a contour, a column for every stop between the ends."""
+    return filter_values(method, contour.nodes, stops, scale)
+
+
+def filter_values(method: Filter, nodes: Array, stops: Array, scale: float) -> Array:
+    """Return g(scale·s, t) at some nodes, a column for every stop between the ends."""
     if np.isinf(stops).any():  # the limit of a path that ends before least squares
-        return method.shrinkage(scale * contour.nodes[:, None], stops)
+        return method.shrinkage(scale * nodes[:, None], stops)
     # nodes and stops are finite, and need no further check
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        return np.asarray(method._shrinkage(scale * contour.nodes[:, None], stops))
+        return np.asarray(method._shrinkage(scale * nodes[:, None], stops))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +259,10 @@ class Scales:
         # a polynomial would overflow at the scale of a row that is heavier by far
         is_light = ~own.any(axis=1)
         inside = np.where(is_light, scale, self.nodes[0])
-        between = BarycentricInterpolator(self.nodes, np.eye(len(self.nodes)))(inside)
+        count = len(self.nodes)
+        # these weights are known: SciPy would compute them in random order, and with other digits
+        weights = np.sin(np.pi * (np.arange(count) + 0.5) / count) * (-1.0) ** np.arange(count)
+        between = BarycentricInterpolator(self.nodes, np.eye(count), wi=weights)(inside)
         return np.column_stack([between * is_light[:, None], own])
 
 
@@ -315,12 +324,30 @@ class Span:
     .. math:: g(s, t) = \sum_j c_j(t)\,u_j(s), \qquad c_j(t) = \langle u_j, g(\cdot, t)\rangle
 
     ``weights`` mix ridges to basis filters: they have a row for the real part of every ridge
-    λ/(λ + s), followed by one for its imaginary part.
+    λ/(λ + s), followed by one for its imaginary part. Once a span is known, the values of a filter
+    at a few nodes tell its coordinates.
     """
 
     contour: Contour
     filters: Array
     weights: Array
+
+    @cached_property
+    def _few(self) -> tuple[NDArray[np.intp], Array, Array]:
+        """A few nodes, the basis filters there, and what turns values into coordinates."""
+        # pivoting finds nodes that tell the filters apart, and others show what is not in the span
+        pivots = linalg.qr(self.filters.T, mode="r", pivoting=True)[1]
+        count, rank = self.filters.shape
+        few = np.union1d(pivots[:rank], np.arange(0, count, max(count // (4 * rank), 1)))
+        return few, self.filters[few], np.linalg.pinv(self.filters[few])
+
+    def locate(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
+        """Return coordinates of a method at some stops, and its distances from the span."""
+        few, filters, inverse = self._few
+        values = filter_values(method, self.contour.nodes[few], stops, scale)
+        coordinates = inverse @ values
+        distance = np.abs(filters @ coordinates - values).max(axis=0, initial=0)
+        return coordinates, distance
 
     @classmethod
     def of(cls, contour: Contour, values: Array) -> Span:
@@ -340,7 +367,9 @@ class Span:
 
     def scaled(self, largest: float) -> Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""
-        return Span(replace(self.contour, largest=largest), self.filters, self.weights)
+        found = Span(replace(self.contour, largest=largest), self.filters, self.weights)
+        vars(found)["_few"] = self._few  # they are the same
+        return found
 
     def located(self, values: Array) -> tuple[Array, Array]:
         """Return coordinates of filters with these values, and their distances from the span."""

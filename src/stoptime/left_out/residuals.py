@@ -325,8 +325,7 @@ class Look:
     def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
         inner = between_ends(method, stops)
-        values = values_at(self.span.contour, method, stops[inner], scale)
-        coordinates, distance = self.span.located(values)
+        coordinates, distance = self.span.locate(method, stops[inner], scale)
         out = np.zeros(len(stops))
         out[inner] = distance
         return with_ends(coordinates, stops, inner), out
