@@ -5,11 +5,12 @@ import pytest
 
 import stoptime as st
 from contract import case, made
-from stoptime.left_out.contours import Ellipse, Mix, Span, contour_for, ladder_for, values_at
+from stoptime.left_out.contours import Ellipse, Span, contour_for, ladder_for, values_at
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.residuals import LeftOut, columns_of
 from stoptime.left_out.ridges import Ridges, by_operators
 from stoptime.left_out.rows import Rows
+from stoptime.left_out.scales import Mix
 from stoptime.spectrum.decompose import open_data
 
 SMOOTH = [st.Ridge(), st.GradientFlow(), st.CriticalFlow(), st.IteratedRidge(3)]
