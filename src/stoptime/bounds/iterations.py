@@ -204,7 +204,7 @@ def loop_cap(method: Any, stop: int, penalty: float, eigenvalues: Interval) -> f
         loop = [tuple(map(exact, step[:5])) for step in steps]
 
         def after(y: arb) -> list[arb]:
-            # as :func:`stoptime.methods.recurrence.iterates` does it
+            # as :func:`stoptime.methods.recurrence.Iteration.steps` does it
             value = exact(1)
             move = exact(0)
             for momentum, lookahead, weight, stride, direct in loop:
