@@ -379,7 +379,7 @@ def with_classes() -> Iterator[Labelled]:
 
 
 def large() -> Iterator[tuple[str, tuple[Any, Any, Any, Any]]]:
-    """Yield 50 000 rows of 768 columns in single precision, and 5000 new ones, with 10 classes."""
+    """Yield 50 000 rows of 768 columns and 5000 new ones, with 10 classes, in both precisions."""
     n, p, q = 50_000, 768, 10
     for name, decay, size in (("standardised", 0.5, 0.35), ("falling variances", 1.0, 0.2)):
         rng = np.random.default_rng(0)
@@ -389,4 +389,6 @@ def large() -> Iterator[tuple[str, tuple[Any, Any, Any, Any]]]:
         X = (means[y] + np.sqrt(scale) * rng.standard_normal((len(y), p))).astype(np.float32)
         if name == "standardised":
             X = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
-        yield name, (X[:n], y[:n], X[n:], y[n:])
+        for precision, dtype in (("single", np.float32), ("double", np.float64)):
+            rows = X.astype(dtype)
+            yield f"{name}, {precision} precision", (rows[:n], y[:n], rows[n:], y[n:])
