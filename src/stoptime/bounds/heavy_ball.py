@@ -15,17 +15,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds import balls, minimax
-from stoptime.bounds.balls import (
-    Enclosure,
-    Interval,
-    WorkLimitError,
-    arb,
-    ball,
-    downward,
-    exact,
-    squared,
-    upward,
-)
+from stoptime.bounds.balls import Enclosure, arb, ball, exact, squared
 from stoptime.bounds.filters import Cell
 from stoptime.bounds.minimax import FlowGame, Solution, Square, Strategy, imbalance
 from stoptime.methods.flows import HeavyBallFlow
@@ -104,8 +94,8 @@ class _HeavyBallGame(FlowGame):
         values = ball(centre, abs(slopes) * radius)
         return imbalance(Cell(y, y, exact(0)), Cell(centre, values, slopes))
 
-    def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:  # noqa: ARG002 - no tail
-        return 0.0, upward((exact(self.kappa) - 1).sqrt())
+    def unproven_places(self, mixture: Strategy, cap: arb) -> balls.Interval:  # noqa: ARG002 - no tail
+        return 0.0, balls.upward((exact(self.kappa) - 1).sqrt())
 
     def place(self, point: float) -> arb:
         return exact(point).min((exact(self.kappa) - 1).sqrt())
@@ -213,7 +203,9 @@ class _Problems:
                 waiting += [(middle, last), (first, middle)]
             if not waiting:
                 return Cover(*worst, list(found))
-        raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
+        raise balls.WorkLimitError(
+            "The proof needs too many cells of problems: use a larger tolerance."
+        )
 
     def worst(self) -> Cover:
         """Return the worst value of all problems, and claims that prove it up to a tolerance."""
@@ -240,7 +232,7 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     """Enclose the constant of a condition number to a relative tolerance."""
     # At 1000 an adaptive proof takes 16 seconds, at 2000 over two minutes.
     if adaptive and kappa > 1000:
-        raise WorkLimitError(
+        raise balls.WorkLimitError(
             f"A proof for condition numbers above 1000 would take too long; got {kappa:g}. No "
             "ratio exceeds 1 + √κ."
         )
@@ -264,8 +256,7 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     if not adaptive:
         return found
     # The smallest eigenvalue fixes the damping, even if its share in the spectrum vanishes.
-    places, shares = np.array(solution.spectrum)
-    spectrum = Strategy.of(np.append(0.0, places), np.append(0.0, shares))
+    spectrum = Strategy((0.0, *solution.spectrum.points), (0.0, *solution.spectrum.weights))
     return minimax.with_witnesses(found, game, solution.mixture, spectrum)
 
 
@@ -324,13 +315,13 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
     peak = lowest_between(
         lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, end, 1e-9
     )
-    attained = downward(values(((0.0, 0.0), (peak, peak))))
-    origin = downward(squared(shift + c / 2 - 1))
+    attained = balls.downward(values(((0.0, 0.0), (peak, peak))))
+    origin = balls.downward(squared(shift + c / 2 - 1))
     if origin > attained:
         peak = 0.0
         attained = origin
     cap = minimax.slightly_above(attained, tolerance)
     if not (shift + 1 + 2 * c / exact(end) ** 2) ** 2 <= exact(cap):
-        raise WorkLimitError("Not proven: nothing is larger where learning ends.")
+        raise balls.WorkLimitError("Not proven: nothing is larger where learning ends.")
     balls.verify(lambda box: bool(values(box) <= exact(cap)), ((0.0, end),) * 2)
     return Enclosure(attained, cap, peak)
