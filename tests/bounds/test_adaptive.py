@@ -27,12 +27,7 @@ FLOWS = {
     st.Butterworth(2): 1.11634,
     st.Butterworth(4): 1.28816,
 }
-SLOW = (st.AcceleratedFlow(5), st.AcceleratedFlow(9), st.Butterworth(4))
-each_flow = pytest.mark.parametrize(
-    ("method", "value"),
-    [pytest.param(*flow, marks=long if flow[0] in SLOW else ()) for flow in FLOWS.items()],
-    ids=str,
-)
+each_flow = pytest.mark.parametrize(("method", "value"), FLOWS.items(), ids=map(str, FLOWS))
 
 
 def ratios(method, x, stops):

@@ -206,25 +206,6 @@ def test_plans_are_proven(method, penalty):
     assert run.inflation >= found.lower
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"method": HeavyBall(0.5, 0.9)},
-        {"method": HeavyBall()},
-        {"method": Nesterov(1.2)},
-        {"method": HeavyBall(Cosine(peak=0.5, total=60), 0.9)},
-    ],
-    ids=repr,
-)
-def test_loops_of_any_kind_are_proven(options):
-    run = plan(0.01, spectrum=[0.05, 0.3, 1.0], **options).run
-    low, high = run.eigenvalues
-    s = np.linspace(max(low, 1e-6), high, 5001)
-    found = risk_ratio(s / 0.01, run.method.shrinkage(s, run.iterations)).max()
-    assert run.proven
-    assert found <= run.inflation <= found + 1e-4
-
-
 def test_a_plan_says_which_guarantees_are_not_proven(monkeypatch):
     unproven = plan(1e-4, step=0.5, momentum=0.9)
     assert unproven.iterations > iterations.LONGEST_LOOP
