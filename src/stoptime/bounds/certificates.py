@@ -73,7 +73,7 @@ def risk_inflation(
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
     adaptive : bool, default=False
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
-        of at most 1000.
+        of at most 3000.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant. The default is 1e-4, but 1e-10 for
         one stop of a flow, and 1e-3 for the best stops of the heavy ball and its flow. If the proof

@@ -230,18 +230,17 @@ def _solution(problems: _Problems, a: float) -> Solution:
 
 def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Enclosure:
     """Enclose the constant of a condition number to a relative tolerance."""
-    # At 1000 an adaptive proof takes 16 seconds, at 2000 over two minutes.
-    if adaptive and kappa > 1000:
+    # At 3000 an adaptive proof takes half a minute.
+    if adaptive and kappa > 3000:
         raise balls.WorkLimitError(
-            f"A proof for condition numbers above 1000 would take too long; got {kappa:g}. No "
+            f"A proof for condition numbers above 3000 would take too long; got {kappa:g}. No "
             "ratio exceeds 1 + √κ."
         )
     if kappa == 1:
         # Some stop has exactly the shrinkage of ridge at the only eigenvalue.
         stop = STOP_OF_EQUAL_EIGENVALUES
-        if adaptive:
-            return Enclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
-        return Enclosure(1.0, 1.0, stop)
+        witnesses = (((stop, 1.0),), ((1.0, 1.0),)) if adaptive else ()
+        return Enclosure(1.0, 1.0, stop, *witnesses)
     problems = _Problems(kappa, adaptive, tolerance)
     cover = problems.worst()
     cap = cover.value + 0.8 * tolerance * (1 + cover.value)
@@ -262,9 +261,7 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
 
 def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:
     """Return the constant of heavy-ball flow in floating point, without a proof."""
-    if kappa == 1:
-        return 1.0
-    return 1 + _Problems(kappa, adaptive, tolerance).worst().value
+    return 1 + _Problems(kappa, adaptive, tolerance).worst().value if kappa > 1 else 1.0
 
 
 def shrinkage(a: arb, b: arb) -> arb:

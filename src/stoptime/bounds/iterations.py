@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -148,6 +148,7 @@ class _StepGame(Game):
     reach: balls.Interval = (0.0, 1.0)
     """The range of εs."""
     last: int = 1
+    smooth: ClassVar[bool] = False  # stops are whole, and late ones have no payoff between places
 
     @abstractmethod
     def scaled(self, theta: Any) -> Any:

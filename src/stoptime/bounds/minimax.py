@@ -12,10 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from stoptime.bounds import balls
@@ -38,7 +37,9 @@ class Strategy:
     @classmethod
     def of(cls, points: Array, weights: Array) -> Strategy:
         """Return the strategy with these points and weights, in proportion."""
-        return cls(tuple(points.tolist()), tuple((weights / weights.sum()).tolist()))
+        kept = weights > 1e-9 * weights.max()  # smaller ones are rounding errors of a solver
+        shares = weights[kept] / weights[kept].sum()
+        return cls(tuple(points[kept].tolist()), tuple(shares.tolist()))
 
     @classmethod
     def single(cls, point: float) -> Strategy:
@@ -120,6 +121,7 @@ class Game(ABC):
 
     places: Array
     stops: Array
+    smooth: ClassVar[bool] = True
 
     @abstractmethod
     def payoff(self, places: Array, stops: Array) -> Array:
@@ -188,7 +190,7 @@ class Game(ABC):
 
     def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
         """Solve the game of the first reading on grids, with a cap that holds between places."""
-        found = solve(self.payoff, places, stops, tolerance)
+        found = solve(self.payoff, places, stops, tolerance, smooth=self.smooth)
         return found._replace(upper=self.highest(found.mixture, places)[1])
 
     def late_stops_are_worse(self, spectrum: Strategy | None, floor: float) -> bool:
@@ -277,17 +279,6 @@ class FlowGame(Game):
         least, log_stop = min(found)
         return math.exp(log_stop), least
 
-    def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
-        """Solve the game of the first reading on grids, with values that hold between them."""
-        found = super().solved(places, stops, tolerance)
-        points = np.array(found.spectrum.points)
-
-        def height(stops: Array) -> Array:
-            values = found.spectrum.mean(self.payoff(points, stops.ravel()).T)
-            return values.reshape(stops.shape)
-
-        return found._replace(lower=lowest(height, self.stops, margin=0.05)[1])
-
     def prove_early_floor(self, spectrum: Strategy | None, level: arb) -> None:
         """Prove a floor under D² at every stop of the grid: on a spectrum, or at some place."""
 
@@ -333,10 +324,12 @@ def adaptive_inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
     return with_witnesses(found, game, above.mixture, below.spectrum)
 
 
-def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solution:
-    """Solve the game of the first reading on grids, up to a difference of both values.
+def solve(
+    payoff: Payoff, places: Array, stops: Array, tolerance: float, *, smooth: bool = True
+) -> Solution:
+    """Solve the game of the first reading, up to a difference of both values.
 
-    Stops that are whole numbers stay whole, because new points are taken from the grid.
+    Where D² is ``smooth`` on the grids, points are also taken from between theirs.
     """
     # Each linear program has few points. The best answers of both players to its solution, found on
     # the fine grids, are added to it until neither has a better one.
@@ -346,12 +339,14 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
         mixture, spectrum, value = _equilibrium(payoff, rows, columns)
         risks = mixture.mean(payoff(places, np.array(mixture.points)))
         values = spectrum.mean(payoff(np.array(spectrum.points), stops).T)
-        if risks.max() - values.min() <= tolerance:
-            return Solution(mixture, spectrum, float(values.min()), float(risks.max()))
-        rows = np.union1d(rows, places[_peaks(risks, value)])
-        columns = np.union1d(columns, stops[_peaks(-values, -value)])
+        peaks, tops = _vertices(places, risks, smooth)
+        troughs, depths = _vertices(stops, -values, smooth)
+        if tops.max() + depths.max() <= tolerance:
+            return Solution(mixture, spectrum, -float(depths.max()), float(tops.max()))
+        rows = np.union1d(rows, peaks[tops > value])
+        columns = np.union1d(columns, troughs[-depths < value])
     raise balls.WorkLimitError(
-        f"The game of stop and spectrum is only solved to [{values.min():.6g}, {risks.max():.6g}]; "
+        f"The game of stop and spectrum is only solved to [{-depths.max():.6g}, {tops.max():.6g}]; "
         "use a larger tolerance."
     )
 
@@ -376,20 +371,30 @@ def _equilibrium(payoff: Payoff, rows: Array, columns: Array) -> tuple[Strategy,
     )
     if not found.success:
         raise balls.WorkLimitError(f"The linear program failed: {found.message}")
-    mixture = _without_zeros(columns, found.x[:-1])
-    return mixture, _without_zeros(rows, -found.ineqlin.marginals), float(found.fun)
+    mixture = Strategy.of(columns, found.x[:-1])
+    return mixture, Strategy.of(rows, -found.ineqlin.marginals), float(found.fun)
 
 
-def _without_zeros(points: Array, weights: Array) -> Strategy:
-    kept = weights > 1e-9 * weights.max()  # smaller ones are rounding errors of the solver
-    return Strategy.of(points[kept], weights[kept])
-
-
-def _peaks(heights: Array, level: float) -> NDArray[np.intp]:
-    """Return the indices of local maxima above a level, both ends included."""
+def _vertices(grid: Array, heights: Array, smooth: bool) -> tuple[Array, Array]:
+    """Return the peaks of a curve and their heights; of a smooth one by parabolas."""
     padded = np.concatenate([[-np.inf], heights, [-np.inf]])
-    is_peak = (heights >= padded[:-2]) & (heights >= padded[2:]) & (heights > level)
-    return np.flatnonzero(is_peak)
+    peaks = np.flatnonzero((heights >= padded[:-2]) & (heights >= padded[2:]))
+    points, tops = grid[peaks], heights[peaks]
+    if not smooth:
+        return points, tops
+    inner = (peaks > 0) & (peaks < len(grid) - 1)
+    inner[inner] = np.isfinite(grid[peaks[inner] + 1])
+    middle = peaks[inner]
+    before = grid[middle] - grid[middle - 1]
+    after = grid[middle + 1] - grid[middle]
+    rise = (heights[middle] - heights[middle - 1]) / before
+    fall = (heights[middle] - heights[middle + 1]) / after
+    slope = (rise * after - fall * before) / (before + after)
+    # On a plateau the parabola has no vertex.
+    bend = 2 * np.maximum(rise + fall, np.finfo(float).tiny) / (before + after)
+    points[inner] += slope / bend
+    tops[inner] += slope**2 / (2 * bend)
+    return points, tops
 
 
 def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclosure:
