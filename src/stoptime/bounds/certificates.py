@@ -52,23 +52,19 @@ def risk_inflation(
               = \min_{\nu} \max_{x \ge 0} \sum_j \nu_j F(x, \tau_j), \qquad
               F = (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x},
 
-    the latter with a minimum over mixtures ν of stops. F is the ratio of risks in one direction, so
-    that both hold for estimation, for prediction in sample, and at new rows of any covariance.
-
-    The ``stop`` of the enclosure is the best τ. For heavy-ball flow the constant is the worst of
-    all μ/λ*, on which a stop may depend, and the ``stop`` is that of the worst one. For an
-    iteration it is the best whole number k, and the eigenvalues go up to 1/ε. Its step is that of
-    the method in units of 1/λ*, the number ελ*.
+    the latter with a minimum over mixtures ν of stops. F is the ratio in one direction, so both
+    hold for estimation, for prediction in sample, and at new rows of any covariance. The ``stop``
+    of the enclosure is the best τ, for heavy-ball flow at the worst μ/λ*, on which it may depend.
 
     Parameters
     ----------
-    method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
-        Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, the heavy ball a given momentum, and every iteration a
-        given step.
+    method : Ridge, IteratedRidge, Butterworth, a flow, or a plain iteration
+        Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2, heavy-ball
+        flow ``damping="critical"``, the heavy ball a given momentum, and every iteration its step
+        in units of 1/λ*, the number ελ*; eigenvalues then go up to 1/ε, and stops are whole.
     stop : float, optional
-        The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
-        maximum over x; by default the best one. Heavy-ball flow does not take it.
+        The dimensionless τ, or the iteration, at which to enclose the maximum over x; by default
+        the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
     adaptive : bool, default=False
