@@ -5,7 +5,7 @@ import pytest
 
 import stoptime as st
 from contract import case, made
-from stoptime.left_out.contours import Ellipse, Mix, Span, contour_for, serving_ladder, values_at
+from stoptime.left_out.contours import Ellipse, Mix, Span, contour_for, ladder_for, values_at
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.residuals import LeftOut, columns_of
 from stoptime.left_out.ridges import Ridges, by_operators
@@ -13,6 +13,7 @@ from stoptime.left_out.rows import Rows
 from stoptime.spectrum.decompose import open_data
 
 SMOOTH = [st.Ridge(), st.GradientFlow(), st.CriticalFlow(), st.IteratedRidge(3)]
+ONE = np.ones(1)  # the scale of rows of equal weights, without them
 WAVES = [st.AcceleratedFlow(3.0), st.AcceleratedFlow(9.0), st.HeavyBallFlow(0.1)]
 
 
@@ -32,7 +33,7 @@ def ellipse_of(method, stops, largest, most=1e5):
 @pytest.mark.parametrize("condition", [1e1, 1e6, 1e16])
 def test_every_smooth_filter_is_a_mixture_on_the_ladder_at_every_stop(method, condition):
     stops = np.geomspace(0.01, method.settled_at(2.5 / condition, 0.03), 60)
-    ladder = serving_ladder(method, stops, 1.0, 2.5)
+    ladder = ladder_for(method, stops, ONE, 2.5).contour
     s = np.append(0.0, np.geomspace(1e-3 / condition, 2.5, 2000))
     error, weight = error_of_mixture(ladder, method, stops, s)
     assert error < 1e-9
@@ -41,8 +42,8 @@ def test_every_smooth_filter_is_a_mixture_on_the_ladder_at_every_stop(method, co
 
 def test_the_ladder_refuses_a_filter_that_oscillates():
     method = st.AcceleratedFlow()
-    assert serving_ladder(method, np.array([1.0]), 1.0, 1.0) is not None
-    assert serving_ladder(method, np.array([1.0, 100.0]), 1.0, 1.0) is None
+    assert ladder_for(method, np.array([1.0]), ONE, 1.0) is not None
+    assert ladder_for(method, np.array([1.0, 100.0]), ONE, 1.0) is None
 
 
 @pytest.mark.parametrize("method", WAVES, ids=str)
@@ -66,11 +67,17 @@ def test_a_drop_before_the_first_node_is_not_missed():
 @pytest.mark.parametrize("method", [st.CriticalFlow(), st.AcceleratedFlow()], ids=str)
 def test_a_span_holds_the_stops_between_those_it_was_made_for(method):
     stops = np.linspace(0.1, 30, 120)
-    contour = contour_for(method, stops, 1.0, np.linspace(0.01, 1, 200))
+    contour = contour_for(method, stops, ONE, np.linspace(0.01, 1, 200)).contour
     span = Span.of(contour, values_at(contour, method, stops, 1.0))
     assert span.filters.shape[1] < len(stops)
     between = values_at(contour, method, (stops[1:] + stops[:-1]) / 2, 1.0)
-    assert span.located(between)[1].max() < 1e-8
+    coordinates, distance = span.located(between)
+    assert distance.max() < 1e-8
+    # a few nodes tell the same, and what is not in the span
+    found, seen = span.locate(method, (stops[1:] + stops[:-1]) / 2, 1.0)
+    np.testing.assert_allclose(found, coordinates, atol=1e-7)
+    assert seen.max() < 1e-8
+    assert span.locate(method, np.array([60.0]), 1.0)[1][0] > 1e-4
 
 
 def test_scales_are_interpolated_to_rounding():
@@ -81,9 +88,9 @@ def test_scales_are_interpolated_to_rounding():
         return st.AcceleratedFlow().shrinkage(scale * np.linspace(0, 1, 50)[:, None], stops)
 
     mix = Mix.of(values, scales)
-    assert len(mix.scales) < 40
+    assert len(mix.scales.all) < 40
     assert np.abs(mix.of_rows(scales) - np.stack([values(c) for c in scales])).max() < 1e-9
-    np.testing.assert_array_equal(Mix.of(values, np.array([1.2, 1.1, 1.1])).scales, [1.1, 1.2])
+    np.testing.assert_array_equal(Mix.of(values, np.array([1.2, 1.1, 1.1])).scales.all, [1.1, 1.2])
 
 
 NAMES = [

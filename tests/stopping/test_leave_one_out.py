@@ -268,11 +268,7 @@ def test_targets_that_share_a_stop_have_its_mean_error(targets, penalty):
         curve = st.leave_one_out(data.X, Y, model.method_, stops, **options)
         at = np.searchsorted(model.stops_, stops)
         expected = curve.errors.mean(axis=1)
-        # the curve has the mean scale of unequal weights; the chosen stop has that of every row
-        exact = stops == model.stop_
-        np.testing.assert_allclose(model.errors_[at][exact], expected[exact], rtol=1e-9)
-        rtol = 1e-8 if data.sample_weight is None else 0.01
-        np.testing.assert_allclose(model.errors_[at], expected, rtol=rtol)
+        np.testing.assert_allclose(model.errors_[at], expected, rtol=1e-8)
         residuals = st.left_out_residuals(data.X, Y, model.method_, model.stop_, **options)
         size = np.abs(residuals).max(axis=0)
         assert np.abs((model.left_out_residuals_ - residuals) / size).max() < 1e-9
@@ -410,9 +406,21 @@ def test_leave_one_out_removes_all_of_a_weight():
         found = fitted("ridge", data.X, data.y, counts.astype(float))
         grouped = GroupKFold(data.n).split(data.X[twice], groups=twice)
         expected = fitted("ridge", data.X[twice], data.y[twice], cv=list(grouped))
-        # a search with unequal weights takes their mean scale, which moves the stop by a few tenths
-        # of a per cent and the error by the square of that
-        assert_same_choice(found, expected, stop=1e-2)
+        assert_same_choice(found, expected)
+
+
+@pytest.mark.parametrize("name", ["auto", "accelerated-flow", "nesterov"])
+@pytest.mark.parametrize("heavy", [1.0, 30.0, 3000.0])
+def test_errors_of_a_search_are_exact_where_weights_differ(name, heavy):
+    """Every row has its own scale of time, and a row of nearly all weight one that is far away."""
+    data = problem(5)
+    weights = np.random.default_rng(5).uniform(0.2, 3, data.n)
+    weights[0] *= heavy
+    model = fitted(name, data.X, data.y, weights)
+    stops = model.stops_[1::7]
+    options = {"sample_weight": weights, "standard_errors": False}
+    exact = st.leave_one_out(data.X, data.y, model.method_, stops, **options)
+    np.testing.assert_allclose(model.errors_[1::7], exact.errors, rtol=1e-7)
 
 
 def test_rows_of_weight_zero_are_no_rows():

@@ -213,9 +213,7 @@ class StoppedRegressorCV(LinearRegressor):
         The chosen stop.
     stops_, errors_ : arrays of shape (n_stops,)
         Mean squared errors, or with ``scoring`` negative scores, at these stops: the mean over
-        targets, or with ``per_target`` those of every target, (n_stops, n_targets). With unequal
-        weights and no given stops, the search takes the mean of the rows' time scales: the curve is
-        then approximate, and exact at ``stop_``; ``leave_one_out`` has it exactly.
+        targets, or with ``per_target`` those of every target, (n_stops, n_targets).
     best_score_ : float or array of shape (n_targets,)
         The score at the chosen stop; without ``scoring`` the negative ``choice_.error``.
     choice_ : Choice

@@ -8,13 +8,14 @@ oscillates an ellipse.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from scipy.fft import dct
 from scipy.interpolate import BarycentricInterpolator
 
@@ -27,6 +28,7 @@ TOP = 10.0  # its first penalty, in units of the largest eigenvalue
 UNLEARNED = 5e-5  # what is learned at its last penalty: below it, g is one
 SERVED = 1e-10  # error of a filter as a mixture up to which the ladder is used
 NEGLIGIBLE = 1e-9  # size of the part of all filters along a basis filter that is left out
+SPANNED = 1e-9  # distance from a span up to which a filter is in it
 ALIASING = 28.0  # minus the logarithm of the error of an ellipse, exp(-28) = 7e-13
 MOST_PENALTIES = 2**16  # of an ellipse
 
@@ -193,34 +195,123 @@ Contour = Ladder | Ellipse
 
 def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
     """Return g(scale·s, t) at the nodes of a contour, a column for every stop between the ends."""
+    return filter_values(method, contour.nodes, stops, scale)
+
+
+def filter_values(method: Filter, nodes: Array, stops: Array, scale: float) -> Array:
+    """Return g(scale·s, t) at some nodes, a column for every stop between the ends."""
     if np.isinf(stops).any():  # the limit of a path that ends before least squares
-        return method.shrinkage(scale * contour.nodes[:, None], stops)
+        return method.shrinkage(scale * nodes[:, None], stops)
     # nodes and stops are finite, and need no further check
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        return np.asarray(method._shrinkage(scale * contour.nodes[:, None], stops))
+        return np.asarray(method._shrinkage(scale * nodes[:, None], stops))
 
 
-def serving_ladder(method: Filter, stops: Array, scale: float, largest: float) -> Ladder | None:
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """Scales of rows at which functions of the scale are computed, to be interpolated between.
+
+    Some heavy rows have scales of their ``own``, where functions are exact. Those of all other rows
+    are between Chebyshev ``nodes``.
+    """
+
+    own: Array
+    nodes: Array
+
+    @classmethod
+    def of(
+        cls, function: Callable[[float], Array], scales: Array, most: float = 64
+    ) -> Scales | None:
+        """Return scales from which this function is known for rows of all given scales.
+
+        None if a polynomial with at ``most`` so many nodes, or 16, cannot follow it. That takes
+        oscillations so late that small differences between the scales of light rows turn them.
+        """
+        # rows of equal weights have one scale
+        distinct = scales if len(scales) == 1 else np.unique(scales)
+        for count in (8, 16, 32, 64):
+            if count > max(most, 16):
+                break
+            if len(distinct) <= 2 * count:
+                return cls(distinct, np.empty(0))
+            # a function that is not that simple is made simpler by the heaviest rows: without 16 of
+            # them, no row has more than 1/17 of the weight
+            light = distinct if count == 8 else distinct[:-16]
+            nodes = light[0] + (light[-1] - light[0]) * _chebyshev(count)
+            values = np.stack([function(one) for one in nodes])
+            sizes = np.abs(dct(values, axis=0)).reshape(count, -1).max(axis=1)
+            # the last Chebyshev coefficients have fallen: a polynomial holds between the nodes
+            if sizes[-2:].max() <= 1e-11 * sizes.max():
+                return cls(distinct[len(light) :], nodes)
+        return None
+
+    @cached_property
+    def all(self) -> Array:
+        """All scales at which the function is computed, ascending."""
+        return np.append(self.nodes, self.own)
+
+    def portions(self, scale: Any) -> Array:
+        """Return the portion of every computed value in that of each row, (n_rows, n_scales)."""
+        scale = on_host(scale)
+        own = scale[:, None] == self.own
+        if not len(self.nodes):
+            return own.astype(np.float64)
+        # a polynomial would overflow at the scale of a row that is heavier by far
+        is_light = ~own.any(axis=1)
+        inside = np.where(is_light, scale, self.nodes[0])
+        between = BarycentricInterpolator(self.nodes, np.eye(len(self.nodes)))(inside)
+        return np.column_stack([between * is_light[:, None], own])
+
+
+class Served(NamedTuple):
+    """A contour that serves a method at some stops, and the scales of rows at which it is asked."""
+
+    contour: Contour
+    scales: Scales
+
+
+def ladder_for(method: Filter, stops: Array, scales: Array, largest: float) -> Served | None:
     """Return the ladder of whose ridges the filters at all stops are mixtures, if there is one."""
+    scale = float(scales.max())
     ladder = Ladder.of(method, stops.max(), scale, largest)
     # the last node lies beyond the largest eigenvalue, where an iteration may diverge
     if isinstance(method, Iteration) and scale * ladder.nodes[-1] >= method.largest_eigenvalue:
         return None
-    return ladder if ladder.serves(values_at(ladder, method, stops, scale)) else None
+    if not ladder.serves(values_at(ladder, method, stops, scale)):
+        return None
+    return _served(ladder, method, stops, scales, 64)
 
 
-def contour_for(method: Filter, stops: Array, scale: float, eigenvalues: Array) -> Contour | None:
-    """Return the ladder or the ellipse for a method at these stops, or None if both are refused."""
+def contour_for(method: Filter, stops: Array, scales: Array, eigenvalues: Array) -> Served | None:
+    """Return the ladder or the ellipse for a method at these stops, or None if both are refused.
+
+    They are refused where the eigenvalues without each row take less work.
+    """
     largest = float(eigenvalues[-1])
-    ladder = serving_ladder(method, stops, scale, largest)
-    if ladder is not None:
-        return ladder
+    found = ladder_for(method, stops, scales, largest)
+    if found is not None:
+        return found
+    rank = len(eigenvalues)
+    scale = float(scales.max())
     # an eigendecomposition of every row takes about as much work as 3·rank² penalties
-    return Ellipse.resolving(
+    ellipse = Ellipse.resolving(
         lambda nodes: np.asarray(method.shrinkage(scale * nodes[:, None], stops)),
         largest,
-        min(3.0 * len(eigenvalues) ** 2, MOST_PENALTIES),
+        min(3.0 * rank**2, MOST_PENALTIES),
     )
+    if ellipse is None:
+        return None
+    # and as many values of the filter as there are rows and directions
+    return _served(ellipse, method, stops, scales, len(scales) * rank / ellipse.count)
+
+
+def _served(
+    contour: Contour, method: Filter, stops: Array, scales: Array, most: float
+) -> Served | None:
+    # a few stops tell how fast the filters change with the scale of a row
+    few = np.unique(np.linspace(0, len(stops) - 1, 16).astype(int))
+    found = Scales.of(partial(values_at, contour, method, stops[few]), scales, most)
+    return None if found is None else Served(contour, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,12 +321,31 @@ class Span:
     .. math:: g(s, t) = \sum_j c_j(t)\,u_j(s), \qquad c_j(t) = \langle u_j, g(\cdot, t)\rangle
 
     ``weights`` mix ridges to basis filters: they have a row for the real part of every ridge
-    λ/(λ + s), followed by one for its imaginary part.
+    λ/(λ + s), followed by one for its imaginary part. Once a span is known, the values of a filter
+    at a few nodes tell its coordinates.
     """
 
     contour: Contour
     filters: Array
     weights: Array
+
+    @cached_property
+    def _few(self) -> tuple[NDArray[np.intp], Array, Array]:
+        """A few nodes, and the factors Q and R of the basis filters there."""
+        # pivoting finds nodes that tell the filters apart, and others show what is not in the span
+        pivots = linalg.qr(self.filters.T, mode="r", pivoting=True)[1]
+        count, rank = self.filters.shape
+        few = np.union1d(pivots[:rank], np.arange(0, count, max(count // (4 * rank), 1)))
+        basis, triangle = linalg.qr(self.filters[few], mode="economic")
+        return few, basis, triangle
+
+    def locate(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
+        """Return coordinates of a method at some stops, and its distances from the span."""
+        few, basis, triangle = self._few
+        values = filter_values(method, self.contour.nodes[few], stops, scale)
+        parts = basis.T @ values
+        distance = np.abs(basis @ parts - values).max(axis=0, initial=0)
+        return np.linalg.solve(triangle, parts), distance
 
     @classmethod
     def of(cls, contour: Contour, values: Array) -> Span:
@@ -243,6 +353,15 @@ class Span:
         left, lengths, _ = np.linalg.svd(values, full_matrices=False)
         filters = left[:, lengths > NEGLIGIBLE]
         return cls(contour, filters, contour.weights(filters))
+
+    @classmethod
+    def of_scales(cls, contour: Contour, values: Sequence[Array]) -> Span:
+        """Return a basis of filters whose values are given for the scales of rows, in turn."""
+        # another scale is another stop: the first and the last one span nearly all between them
+        span = cls.of(contour, np.hstack([values[0], values[-1]]) if values[1:] else values[0])
+        if all(span.located(own)[1].max(initial=0) <= SPANNED for own in values[1:-1]):
+            return span
+        return cls.of(contour, np.hstack(values))
 
     def scaled(self, largest: float) -> Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""
@@ -262,33 +381,19 @@ class Mix:
     They are those at a few ``scales``, (n_scales, n_columns, n_stops), and interpolated between.
     """
 
-    scales: Array
+    scales: Scales
     coordinates: Array
 
     @classmethod
     def of(cls, coordinates: Callable[[float], Array], scales: Array) -> Mix | None:
-        """Return the coordinates, which are a function of the scale, for rows of these scales.
-
-        None if a polynomial of degree 63 cannot follow them. That takes few rows, whose scales lie
-        far apart, and late oscillations.
-        """
-        # rows of equal weights have one scale
-        nodes = scales if len(scales) == 1 else np.unique(scales)
-        if len(nodes) <= 8:
-            return cls(nodes, np.stack([coordinates(one) for one in nodes]))
-        low, high = nodes[[0, -1]]
-        for count in (8, 16, 32, 64):
-            nodes = low + (high - low) * _chebyshev(count)
-            values = np.stack([coordinates(one) for one in nodes])
-            sizes = np.abs(dct(values, axis=0)).reshape(count, -1).max(axis=1)
-            # the last Chebyshev coefficients have fallen: a polynomial holds between the nodes
-            if sizes[-2:].max() <= 1e-11 * sizes.max():
-                return cls(nodes, values)
-        return None
+        """Return the coordinates, which are a function of the scale, for rows of these scales."""
+        found = Scales.of(coordinates, scales)
+        if found is None:
+            return None
+        return cls(found, np.stack([coordinates(one) for one in found.all]))
 
     def of_rows(self, scale: Any) -> Array:
         """Return the coordinates for rows of these scales, (n_rows or 1, n_columns, n_stops)."""
-        if len(self.scales) == 1:
+        if len(self.coordinates) == 1:
             return self.coordinates
-        portions = BarycentricInterpolator(self.scales, np.eye(len(self.scales)))(on_host(scale))
-        return np.asarray(np.tensordot(portions, self.coordinates, axes=1))
+        return np.asarray(np.tensordot(self.scales.portions(scale), self.coordinates, axes=1))

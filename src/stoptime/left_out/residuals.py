@@ -11,15 +11,24 @@ M takes one pass over the rows. After that, another stop or another method costs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stoptime.left_out.contours import Contour, Ladder, Mix, Span, contour_for, values_at
+from stoptime.left_out.contours import (
+    SPANNED,
+    Ladder,
+    Mix,
+    Scales,
+    Served,
+    Span,
+    contour_for,
+    values_at,
+)
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.ridges import (
@@ -36,7 +45,6 @@ from stoptime.methods.ridge import SumOfRidges
 from stoptime.support.arrays import Array, Floats, empty, like, on_host, slices
 from stoptime.support.progress import progress
 
-SPANNED = 1e-9  # distance from a span up to which a filter is in it
 KEPT_NUMBERS = 2**26  # of all columns that are kept, 512 MB; or as many as X has
 TARGETS_AT_ONCE = 1024  # so that blocks of rows stay tall enough for fast products
 
@@ -91,21 +99,23 @@ class LeftOut:
         """Whether residuals at the stops of a search are known."""
         return bool(self._looks)
 
-    def contour(self, method: Filter, stops: Array, scale: float) -> Contour | None:
-        """Return the penalties for a method at these stops, or None if they would be too many."""
+    def contour(self, method: Filter, stops: Array) -> Served | None:
+        """Return what serves a method at these stops, or None if that would take too long."""
         last = float(stops.max())
         if last >= self._refused.get(method, np.inf):
             return None
-        found = contour_for(method, stops, scale, self.rows.eigenvalues)
+        found = contour_for(method, stops, self.rows.scales, self.rows.eigenvalues)
         if found is None:
             self._refused[method] = last
         return found
 
-    def look(self, span: Span, last: dict[Filter, float], *, per_target: bool) -> Look:
+    def look(
+        self, span: Span, scales: Scales, last: dict[Filter, float], *, per_target: bool
+    ) -> Look:
         """Return the errors of all filters in a span, from one pass over the rows.
 
-        They are those of every target, or their mean. ``last`` is the last stop of each method for
-        which the span was made.
+        They are those of every target, or their mean. From the ``scales`` the filters can be
+        interpolated for every row. ``last`` is the last stop of each method in the span.
         """
         rows = self.rows
         n_targets = rows.data.n_targets
@@ -113,25 +123,29 @@ class LeftOut:
         shape = n_targets, rows.data.n_rows, width
         room = empty(rows.data.y, shape) if self._has_room(width) else None
         kept: list[Part] = []
-        products = empty(rows.data.y, (n_targets if per_target else 1, width, width))
+        count = len(scales.all)
+        products = empty(rows.data.y, (count, n_targets if per_target else 1, width, width))
         products[:] = 0
         ridges = Ridges(rows.eigenvalues, span.contour.penalties, span.weights)
         for part in self._parts(ridges, 0, room):
             if room is not None:
                 kept.append(part)
             columns = part.columns
-            if not rows.has_one_scale:
-                columns = columns * (part.weight**0.5)[:, None]
-            own = columns.swapaxes(1, 2) @ columns
-            if per_target:
-                products[part.targets] += own
-            else:
-                squares = like(own, rows.unit[part.targets] ** 2 / n_targets)
-                products[0] += (own * squares[:, None, None]).sum(axis=0)
+            portions = None if rows.has_one_scale else scales.portions(part.scale)
+            for place in range(count):
+                own = columns.swapaxes(1, 2)
+                if portions is not None:
+                    own = own * (like(columns, portions[:, place]) * part.weight)
+                own = own @ columns
+                if per_target:
+                    products[place, part.targets] += own
+                else:
+                    squares = like(own, rows.unit[part.targets] ** 2 / n_targets)
+                    products[place, 0] += (own * squares[:, None, None]).sum(axis=0)
         squares = rows.unit[:, None, None] ** 2 if per_target else 1.0
         if rows.has_one_scale:
             squares = squares * rows.weights[0]
-        found = Look(rows, span, last, squares * on_host(products), kept)
+        found = Look(span, scales, last, squares * on_host(products), kept)
         if kept:
             self._looks.append(found)
         return found
@@ -139,7 +153,7 @@ class LeftOut:
     def _has_room(self, width: int) -> bool:
         """Tell whether so many columns may be kept beside those of earlier looks."""
         data = self.rows.data
-        width += sum(look.products.shape[1] for look in self._looks)
+        width += sum(look.products.shape[-1] for look in self._looks)
         room = max(KEPT_NUMBERS, data.n_rows * data.n_features)
         return width * data.n_rows * data.n_targets <= room
 
@@ -161,7 +175,7 @@ class LeftOut:
         """Yield parts of the data and coordinates, (n_rows or 1, n_columns, n_stops), for them."""
         stops = ended(method, self.rows.eigenvalues, stops)
         for look in self._looks:
-            mix = look.mix(method, stops)
+            mix = look.mix(method, stops, self.rows.scales)
             if mix is not None:
                 parts = iter(look.kept)
                 break
@@ -241,28 +255,28 @@ class LeftOut:
 class Look:
     """Mean squares of the left-out residuals of basis filters and of their mixtures.
 
-    ``products`` are the M of every target, or their mean. ``kept`` are the residuals themselves, in
-    the unit of each target, if there is room for them.
+    ``products`` are the M of every target, or their mean. A row has a filter for its own scale, so
+    that its squares are interpolated between those at the ``scales``, and M has a part for each.
+    ``kept`` are the residuals themselves, in the unit of each target, if there is room for them.
     """
 
-    rows: Rows
     span: Span
+    scales: Scales
     last: dict[Filter, float]
     products: Array
     kept: list[Part]
 
-    def errors(self, coordinates: Array) -> Array:
-        """Return mean squares at stops with these coordinates, (n_stops, n_targets)."""
-        parts = []
-        for some in slices(len(self.products), TARGETS_AT_ONCE):
-            images = self.products[some] @ coordinates
-            parts.append((coordinates * images).sum(axis=1).T)
-        # rounding of the sum may leave a small negative number where the fit is perfect
-        return np.maximum(np.concatenate(parts, axis=1), 0)
+    def errors(self, coordinates: Sequence[Array]) -> Array:
+        """Return mean squares at stops with these coordinates at the scales, (n_stops, n_targets).
+
+        Each of them has shape (n_columns, n_stops), or (n_columns, n_stops, n_targets) where every
+        target has stops of its own.
+        """
+        return self._squares(coordinates, np.arange(self.products.shape[1]))
 
     def errors_at(self, method: Filter, stops: Array) -> Array:
         """Return mean squares of a method whose filters are in the span."""
-        return self.errors(self._located(method, stops, self.rows.mean_scale)[0])
+        return self.errors([self._located(method, stops, one)[0] for one in self.scales.all])
 
     def errors_between(self, method: Filter, points: Array, columns: Places) -> Array:
         """Return mean squares at stops between the ends, (n_points, n_brackets).
@@ -271,18 +285,28 @@ class Look:
         """
         # many targets have the same stops
         stops, places = np.unique(points, return_inverse=True)
-        values = values_at(self.span.contour, method, stops, self.rows.mean_scale)
-        coordinates, distance = self.span.located(values)
         places = places.reshape(points.shape)
-        found = np.empty(points.shape)
-        for some in slices(len(columns), TARGETS_AT_ONCE):
-            own = coordinates[:, places[:, some]].transpose(2, 0, 1)
-            images = self.products[columns[some], :-2, :-2] @ own
-            found[:, some] = (own * images).sum(axis=1).T
+        located = [self._located(method, stops, one) for one in self.scales.all]
+        found = self._squares([own for own, _ in located], columns, places)
         # a filter outside of the span by more than a search can bear is not looked at
-        return np.where((distance > 100 * SPANNED)[places], np.inf, np.maximum(found, 0))
+        distance = np.max([far for _, far in located], axis=0)
+        return np.where((distance > 100 * SPANNED)[places], np.inf, found)
 
-    def mix(self, method: Filter, stops: Array) -> Mix | None:
+    def _squares(
+        self, coordinates: Sequence[Array], targets: Places, places: Places | None = None
+    ) -> Array:
+        """Return mean squares of some targets, each at all stops or at its own ``places``."""
+        parts = []
+        for some in slices(len(targets), TARGETS_AT_ONCE):
+            total: Any = 0
+            for own, products in zip(coordinates, self.products, strict=True):
+                mine = own if places is None else own[:, places[:, some]].transpose(2, 0, 1)
+                total = total + (mine * (products[targets[some]] @ mine)).sum(axis=1)
+            parts.append(total.T)
+        # rounding of the sum may leave a small negative number where the fit is perfect
+        return np.maximum(np.concatenate(parts, axis=1), 0)
+
+    def mix(self, method: Filter, stops: Array, scales: Array) -> Mix | None:
         """Return how the columns are mixed for rows of all scales, if these filters are spanned."""
         # the nodes of the contour may miss how a filter falls at later stops
         if stops[between_ends(method, stops)].max(initial=0) > self.last.get(method, 0.0):
@@ -295,14 +319,13 @@ class Look:
             farthest = max(farthest, distance.max(initial=0))
             return found
 
-        mix = Mix.of(coordinates, self.rows.scales)
+        mix = Mix.of(coordinates, scales)
         return mix if mix is not None and farthest <= SPANNED else None
 
     def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
         inner = between_ends(method, stops)
-        values = values_at(self.span.contour, method, stops[inner], scale)
-        coordinates, distance = self.span.located(values)
+        coordinates, distance = self.span.locate(method, stops[inner], scale)
         out = np.zeros(len(stops))
         out[inner] = distance
         return with_ends(coordinates, stops, inner), out
@@ -392,11 +415,11 @@ def route_to(
     inner = stops[inside]
     if not inner.size:
         nothing = Ridges(eigenvalues, np.ones(1, np.complex128), np.empty((2, 0)))
-        return Route(nothing, Mix(scales[:1], with_ends(np.empty((0, 0)), stops, inside)[None]))
+        return Route(nothing, _alone(scales, with_ends(np.empty((0, 0)), stops, inside)))
     scale = float(scales.max())
     if isinstance(method, Iteration):
         method.check_convergence(float(eigenvalues[-1]) * scale)
-    alone = Mix(scales[:1], with_ends(np.eye(inner.size), stops, inside)[None])
+    alone = _alone(scales, with_ends(np.eye(inner.size), stops, inside))
     if isinstance(method, SpectralCutoff):
         return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
     if isinstance(method, SumOfRidges) and np.ptp(scales) == 0:
@@ -404,18 +427,22 @@ def route_to(
         if penalties.size <= Ladder.of(method, inner.max(), scale, float(eigenvalues[-1])).rungs:
             return Route(_own_ridges(eigenvalues, penalties / scale, weights), alone)
     if left_out is None:
-        contour = contour_for(method, inner, scale, eigenvalues)
+        served = contour_for(method, inner, scales, eigenvalues)
     else:
-        contour = left_out.contour(method, inner, scale)
-    values = None
-    if contour is not None:
-        values = Mix.of(partial(values_at, contour, method, inner), scales)
-    if contour is None or values is None:
+        served = left_out.contour(method, inner)
+    if served is None:
         return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
-    span = Span.of(contour, np.hstack(list(values.coordinates)))
-    coordinates = [with_ends(span.filters.T @ own, stops, inside) for own in values.coordinates]
+    contour, few = served
+    values = [values_at(contour, method, inner, one) for one in few.all]
+    span = Span.of_scales(contour, values)
+    coordinates = [with_ends(span.filters.T @ own, stops, inside) for own in values]
     source = Ridges(eigenvalues, contour.penalties, span.weights)
-    return Route(source, Mix(values.scales, np.stack(coordinates)))
+    return Route(source, Mix(few, np.stack(coordinates)))
+
+
+def _alone(scales: Array, coordinates: Array) -> Mix:
+    """Return coordinates that are the same for rows of all scales."""
+    return Mix(Scales(scales[:1], np.empty(0)), coordinates[None])
 
 
 def _own_ridges(eigenvalues: Array, penalties: Any, weights: Any) -> Ridges:

@@ -112,12 +112,10 @@ class Rows:
         """The c of every row, or that of all rows if they have the same weight."""
         return np.asarray(1 / (1 - (self.weights[:1] if self.has_one_scale else self.weights)))
 
-    @cached_property
-    def mean_scale(self) -> float:
-        """The mean c over rows, in proportion to their weights."""
-        if self.has_one_scale:
-            return float(self.scales[0])
-        return float(np.average(self.scales, weights=self.weights))
+    @property
+    def present_scales(self) -> Array:
+        """The c of every row of positive weight, or that of all if they have the same weight."""
+        return self.scales if self.has_one_scale else self.scales[self.weights > 0]
 
     @cached_property
     def has_one_scale(self) -> bool:

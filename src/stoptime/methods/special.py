@@ -8,13 +8,17 @@ The decay of an accelerated flow is the normalised Bessel function
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import exp, factorial, gamma, lgamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+from scipy.interpolate import PPoly
 
 from stoptime.support.arrays import Array
+
+TABLE_DEGREE = 12  # of polynomials of length one: 0.5^13/13!/2^12 is below the rounding
 
 Cases = list[tuple[NDArray[np.bool_], Callable[..., Array]]]
 
@@ -49,12 +53,26 @@ def bessel_gain(nu: float, square: Array) -> Array:
 def bessel_decay(nu: float, u: Array) -> Array:
     r"""Return :math:`\Lambda_\nu(u)` for :math:`u \ge 0`, accurate relative to its envelope."""
     u = np.minimum(u, 1e150)  # t√s may overflow, and SciPy has no value at infinity
+    last = 2 ** np.ceil(np.log2(u.max(initial=1.0)))
+    # many values come from a table, if SciPy's function is called less often to make it
+    if nu != 1 and u.size > (TABLE_DEGREE + 1) * last:
+        return np.asarray(_decay_table(nu, int(last))(u))
     near = u <= series_reach(nu)
     cases: Cases = [
         (near, lambda v: 1 - v * v * bessel_gain(nu, v * v)),
         (~near, lambda v: _scipy_decay(nu, v)),
     ]
     return piecewise(cases, u)
+
+
+@lru_cache(maxsize=16)
+def _decay_table(nu: float, last: int) -> PPoly:
+    """Return the decay on [0, last] as polynomials on intervals of length one."""
+    angles = np.pi * (np.arange(TABLE_DEGREE + 1) + 0.5) / (TABLE_DEGREE + 1)
+    # so short that their sums with whole numbers are not rounded
+    nodes = np.round((1 - np.cos(angles)) * 2**19) / 2**20
+    values = bessel_decay(nu, nodes[:, None] + np.arange(last))
+    return PPoly(np.linalg.solve(np.vander(nodes), values), np.arange(last + 1.0))
 
 
 def _scipy_decay(nu: float, u: Array) -> Array:

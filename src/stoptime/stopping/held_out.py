@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import LeaveOneOut as Splitter
 
-from stoptime.left_out.contours import NEGLIGIBLE
+from stoptime.left_out.contours import NEGLIGIBLE, SPANNED
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.predictions import new_scores
-from stoptime.left_out.residuals import SPANNED
 from stoptime.left_out.rows import target_units
 from stoptime.methods.base import Filter, Method
 from stoptime.paths import Drawing

@@ -20,10 +20,11 @@ from numpy.typing import ArrayLike
 from stoptime.left_out.contours import (
     RUNG,
     UNLEARNED,
-    Contour,
     Ladder,
+    Scales,
+    Served,
     Span,
-    serving_ladder,
+    ladder_for,
     values_at,
 )
 from stoptime.left_out.curve import ErrorCurve, standard_error
@@ -288,13 +289,12 @@ class _Search:
         left_out = self._left_out(problem)
         method = problem.filter
         grid = self._grid(problem, later)
-        scale = left_out.rows.mean_scale
         if isinstance(method, Iteration):
             method.check_convergence(left_out.largest * float(left_out.rows.scales.max()))
-        contour: Any = serving_ladder(method, grid, scale, left_out.largest)
+        served = ladder_for(method, grid, left_out.rows.scales, left_out.largest)
         # the errors of a method that is a sum of a few ridges at every stop need no contour
         few = left_out.rows.has_one_scale and isinstance(method, SumOfRidges)
-        in_stages = contour is None and not few
+        in_stages = served is None and not few
         latest = self._latest_good_gain(problem) if in_stages else np.inf
         phase = phases(problem, grid)
         reach = 32.0 if in_stages else np.inf
@@ -309,11 +309,11 @@ class _Search:
             count = max(int(np.searchsorted(phase, reach, side="right")), len(errors) + 1)
             own = grid[start:count]
             if in_stages:
-                contour = left_out.contour(method, own, scale)
-                if contour is None:
+                served = left_out.contour(method, own)
+                if served is None:
                     # the eigenvalues without each row serve all later stops
                     own = grid[start:]
-            stage, errors_at = self._stage(problem, contour, own, phase[start:count])
+            stage, errors_at = self._stage(problem, served, own, phase[start:count])
             stages.append(stage)
             found = errors_at(own)[len(errors) - start :]
             limits = errors_at(ends) if limits is None else limits
@@ -329,21 +329,24 @@ class _Search:
         return _Curve(problem, stops, errors, stages)
 
     def _stage(
-        self, problem: Problem, contour: Contour | None, stops: Array, phase: Array
+        self, problem: Problem, served: Served | None, stops: Array, phase: Array
     ) -> tuple[_Stage, Callable[[Array], Floats]]:
         """Return a stage of some stops, and a function with errors at these and at the ends.
 
         On a contour both come from one look, and otherwise every call is a pass over the rows.
         """
         last = float(stops[-1])
-        if contour is None:
+        if served is None:
             passes = partial(self._heights, problem)
             return _Stage(last, passes, is_quick=False), partial(self.errors, problem)
-        left_out = self._left_out(problem)
         method = problem.filter
+        contour, scales = served
         dense = np.union1d(stops, _between(method, stops, phase))
-        span = Span.of(contour, values_at(contour, method, dense, left_out.rows.mean_scale))
-        look = left_out.look(span, {method: last}, per_target=self.per_target)
+        values = [values_at(contour, method, dense, one) for one in scales.all]
+        span = Span.of_scales(contour, values)
+        look = self._left_out(problem).look(
+            span, scales, {method: last}, per_target=self.per_target
+        )
         return _Stage(last, partial(look.errors_between, method)), partial(look.errors_at, method)
 
     def _grid(self, problem: Problem, later: float) -> Array:
@@ -365,23 +368,39 @@ class _Search:
         spectrum = problems[0].spectrum
         methods = tuple(one.filter for one in problems)
         far = TRUST * spectrum.accuracy.gain
-        depth = depth_of(spectrum, far)
-        family = _family(methods, depth + int(np.ceil(np.log(later) / RUNG)))
+        # a method without a row sees eigenvalues that are larger by the scale, as at a later stop
+        scales = left_out.rows.present_scales
+        unit = left_out.largest * float(scales.min())
+        spread = float(scales.max() / scales.min())
+        depth = depth_of(spectrum, far) + int(np.ceil(np.log(later * spread) / RUNG))
+        family = _family(methods, depth)
         if family is None:
             return {}
-        # a method without a row sees eigenvalues that are larger by the scale
-        unit = left_out.largest * left_out.rows.mean_scale
-        powers = [one.time_power for one in methods]
-        grids = [own / unit ** (1 / power) for own, power in zip(family.stops, powers, strict=True)]
-        last = {one: float(own[-1]) for one, own in zip(methods, grids, strict=True)}
-        look = left_out.look(family.span.scaled(left_out.largest), last, per_target=self.per_target)
+        grids = {}
+        for method, stops, gains in zip(methods, family.stops, family.gains, strict=True):
+            grids[method] = (stops / unit ** (1 / method.time_power))[gains * spread <= gains[-1]]
+        last = {method: float(stops[-1]) for method, stops in grids.items()}
+        span = family.span.scaled(left_out.largest)
+
+        def values(scale: float) -> Array:
+            # a few stops tell how fast the filters change with the scale of a row
+            few = [values_at(span.contour, one, own[::8], scale) for one, own in grids.items()]
+            return np.hstack(few)
+
+        nodes = Scales.of(values, scales)
+        if nodes is None:
+            return {}
+        look = left_out.look(span, nodes, last, per_target=self.per_target)
         found = {}
-        columns = zip(problems, grids, family.gains, family.coordinates, strict=True)
-        for problem, stops, gains, own in columns:
+        for problem, gains, own in zip(problems, family.gains, family.coordinates, strict=True):
+            method = problem.filter
             count = max(int(np.searchsorted(gains, far * unit, side="right")), 1)
-            grid = _with_ends(problem, stops[:count])
-            inside = between_ends(problem.filter, grid)
-            errors = look.errors(with_ends(own[:, :count], grid, inside))
+            grid = _with_ends(problem, grids[method][:count])
+            if spread == 1:
+                inside = between_ends(method, grid)
+                errors = look.errors([with_ends(own[:, :count], grid, inside)])
+            else:
+                errors = look.errors_at(method, grid)
             heights = partial(look.errors_between, problem.filter)
             found[problem.method] = _Curve(problem, grid, errors, [_Stage(np.inf, heights)])
         return found
