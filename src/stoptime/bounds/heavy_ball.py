@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds import balls, minimax
@@ -75,7 +76,8 @@ class _HeavyBallGame(FlowGame):
         return np.asarray(((y + 1 / y) * g - 1 / y) ** 2)
 
     def heights(self, stops: Array) -> Array:
-        return _largest(_points_of_stops(self.kappa, tuple(stops.tolist())), self.a) ** 2
+        A, B, starts = _corners(self.kappa, tuple(stops.tolist()))
+        return np.asarray(np.maximum.reduceat((self.a * A - B / self.a) ** 2, starts))
 
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
         cell = ball(place, radius)
@@ -108,31 +110,23 @@ class _HeavyBallGame(FlowGame):
 
 
 @lru_cache(maxsize=4)
-def _points_of_stops(kappa: float, stops: tuple[float, ...]) -> list[Array]:
-    """Return the points A = y·g and B = (1 - g)/y of these stops, for the problem a = 1."""
-    rows = []
+def _corners(kappa: float, stops: tuple[float, ...]) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return points A = y·g and B = (1 - g)/y of these stops, and where each stop begins.
+
+    D = aA - B/a is linear in (A, B), so that a corner of the convex hull has its largest value.
+    """
+    found = []
     for alpha in stops:
         # Fifty places for each radian of the phase find a peak to a ten-thousandth of its height.
-        count = np.clip(50 * alpha * math.sqrt(kappa - 1), 65, 20_000)
-        c = np.linspace(0.0, math.sqrt(kappa - 1), int(count))
+        places = np.clip(50 * alpha * math.sqrt(kappa - 1), 65, 20_000)
+        c = np.linspace(0.0, math.sqrt(kappa - 1), int(places))
         y = np.sqrt(1 + c**2)
         g = np.exp(-alpha) * (np.cos(alpha * c) + alpha * np.sinc(alpha * c / np.pi))
-        rows.append(_corners(np.array([y * g, (1 - g) / y])))
-    return rows
-
-
-def _corners(points: Array) -> Array:
-    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
-    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
-    # points a convex hull costs more than it saves.
-    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
-
-
-def _largest(rows: list[Array], a: float) -> Array:
-    """Return the largest |aA - B/a| among the points (A, B) of each row."""
-    A, B = np.concatenate(rows, axis=1)
-    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
-    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
+        points = np.array([y * g, (1 - g) / y])
+        # For few points a convex hull costs more than it saves.
+        found.append(points if places < 200 else points[:, ConvexHull(points.T).vertices])
+    starts = np.cumsum([0, *(points.shape[1] for points in found[:-1])])
+    return *np.concatenate(found, axis=1), starts
 
 
 Claim = tuple[tuple[_HeavyBallGame, Strategy], ...]
