@@ -68,7 +68,12 @@ curves = {
     f"batches of {size}": stochastic.limit(values, STEPS, **known, step=step, batch_size=size)
     for size in BATCH_SIZES
 }
-plots.batches(curves, ax=left)
+colors = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
+for color, (label, curve) in zip(colors, curves.items(), strict=True):
+    left.loglog(curve.stops, curve.total, color=color, lw=1.4, label=label)
+    left.plot(curve.best, curve.total.min(), "o", color=color, markersize=4)
+left.loglog(curve.stops, curve.full_gradient, color="black", lw=1.8, label="full gradient")
+left.set(xlabel="steps", ylabel="risk")
 few = STEPS[8::6]
 numbers = []
 for size, (label, curve) in zip(BATCH_SIZES, curves.items(), strict=True):

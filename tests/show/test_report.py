@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -97,6 +98,14 @@ def test_a_report_of_arrays_names_the_rule_that_gave_the_error(tmp_path, rng, op
     assert words in text
     if options.get("cv") == 5:
         assert "R² by leave-one-out" not in text
+
+
+def test_a_report_names_folds_of_groups(tmp_path, rng):
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + rng.normal(size=60)
+    model = st.StoppedRegressorCV("ridge", cv=LeaveOneGroupOut())
+    report.write(tmp_path / "r.html", model.fit(X, y, groups=np.arange(60) % 6), X, y)
+    assert "by cross-validation" in (tmp_path / "r.html").read_text()
 
 
 def test_a_report_of_a_pipeline_takes_its_frame(tmp_path, rng):

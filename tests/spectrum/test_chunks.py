@@ -159,9 +159,8 @@ def test_bad_tables_are_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"No file \*.parquet"):
         Chunks.parquet(tmp_path / "empty", "y")
-    good.astype({"b": float}).to_parquet(tmp_path / "2.parquet")
-    with pytest.raises(TypeError, match=r"Column 'b' of 2.parquet holds double, but int64"):
-        Chunks.parquet(tmp_path, "y", features=["a", "b"])
+    good.astype({"b": float}).to_parquet(tmp_path / "2.parquet")  # numbers of another type
+    assert st.summarise(Chunks.parquet(tmp_path, "y", features=["a", "b"])).n_rows == 4
     holes = pa.table({"a": [1.0, None, 3.0], "y": [1.0, 2.0, 3.0]})
     pq.write_table(holes, tmp_path / "holes.parquet")
     with pytest.raises(
@@ -208,7 +207,6 @@ def test_blocks_that_do_not_fit_are_refused(table):
     ("call", "message"),
     [
         (lambda X, y: Chunks.of(X[0], y), "X must be of shape"),
-        (lambda X, y: Chunks.of(X, y[:9]), "same rows; got 1000 and 9"),
         (lambda X, y: Chunks.of(X, y, rows=0), "rows must be a whole number of at least 1; got 0"),
         (
             lambda _, y: Chunks.of(np.broadcast_to(0.0, (9, 30_000)), y[:9]),

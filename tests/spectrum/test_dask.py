@@ -53,7 +53,7 @@ def test_dataframes_of_unknown_length(table, frame):
         model.predict(frame[COLUMNS[::-1]])
     with pytest.raises(ValueError, match="cv=8 needs at least as many blocks"):
         st.StoppedRegressorCV(cv=8).fit(features, frame["y"])
-    with pytest.raises(ValueError, match="blocks of unknown length"):
+    with pytest.raises(ValueError, match="same blocks where their lengths are unknown"):
         st.decompose(features, y)
 
 
@@ -80,8 +80,7 @@ def test_one_bad_block_of_thousands_is_named():
     X = da.ones((900, 4), chunks=(3, 4)).map_blocks(poisoned, dtype=float)
     y = da.ones(900, chunks=3)
     with pytest.raises(
-        ValueError,
-        match=r"Block 234 \(rows 702 to 704\): X contains NaN, first in row 0, column 3",
+        ValueError, match=r"Block 234 \(rows 702 to 704\): X contains NaN, first in row 0, column 3"
     ):
         st.decompose(X, y)
     response = np.ones(60)
@@ -105,9 +104,7 @@ def test_columns_that_hold_no_numbers_are_named():
     [
         (da.ones((60, 4)), None, None, "y must be given"),
         (da.ones(60), da.ones(60), None, "X must be of shape"),
-        (da.ones((60, 4)), da.ones(50), None, "same rows; got 60 and 50"),
         (da.ones((60, 4)), np.ones(50), None, "same rows; got 60 and 50"),
-        (da.ones((60, 4)), da.ones((60, 1, 1)), None, "y must be of shape"),
         (da.ones((60, 4)), da.ones(60), da.ones((60, 1)), "sample_weight must be of shape"),
         (da.ones((6, 30_000)), da.ones(6), None, "30000 features take 7 GB"),
     ],
@@ -125,8 +122,7 @@ def test_unknown_lengths_must_come_in_the_same_blocks(frame):
     wide = da.concatenate(
         [frame[COLUMNS].to_dask_array()] * 2, axis=1, allow_unknown_chunksizes=True
     )
-    with pytest.raises(ValueError, match="several blocks of columns"):
-        st.decompose(wide, frame["y"])
+    assert st.decompose(wide, frame["y"]).n_features == 12
     with pytest.raises(ValueError, match='rule="path-gcv"'):
         st.StoppedRegressorCV().fit(frame[COLUMNS], frame["y"])
 

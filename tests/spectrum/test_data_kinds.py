@@ -345,3 +345,35 @@ def test_names_of_an_earlier_fit_are_forgotten(data):
 def test_what_cannot_be_is_refused_by_name(data, call, message):
     with pytest.raises(TypeError, match=message):
         call(*data)
+
+
+def first(values, value):
+    """Return a copy of an array with another first entry."""
+    return np.where(np.arange(values.size).reshape(values.shape) == 0, value, values)
+
+
+SPOILED = {
+    "nan in X": (lambda X, y, w: (first(X, np.nan), y, w), "X contains NaN"),
+    "infinity in X": (lambda X, y, w: (first(X, np.inf), y, w), "X (contains|is too large)"),
+    "nan in y": (lambda X, y, w: (X, first(y, np.nan), w), "y contains NaN"),
+    "infinity in y": (lambda X, y, w: (X, first(y, np.inf), w), "y contains (NaN or )?infinity"),
+    "no weight": (lambda X, y, w: (X, y, 0 * w), "positive"),
+    "negative weight": (lambda X, y, w: (X, y, -w), "non-negative; got"),
+    "nan in weight": (lambda X, y, w: (X, y, first(w, np.nan)), "finite and non-negative"),
+    "short y": (lambda X, y, w: (X, y[:-1], w), "inconsistent numbers|the same rows"),
+    "cubic y": (lambda X, y, w: (X, y[:, None, None], w), "y must be of shape"),
+    "short weight": (lambda X, y, w: (X, y, w[:-1]), "sample_weight"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bad_data_are_refused_with_advice(rng, tmp_path, kind, case, shape):
+    if kind in (KINDS["parquet"], KINDS["csv"]) and case in ("short y", "cubic y", "short weight"):
+        pytest.skip("the columns of a file have one length")
+    spoil, message = SPOILED[case]
+    X, y, _ = problem(rng, shape)
+    spoiled = spoil(X, y, np.ones(len(y)))
+    for solver in ("auto", "svd") if kind.has_rows else ("auto",):
+        with pytest.raises(ValueError, match=message):
+            st.decompose(*kind.given(*spoiled, tmp_path), solver=solver)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from scipy.sparse.linalg import aslinearoperator
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import SplineTransformer
 
@@ -91,31 +91,6 @@ def test_options_of_penalised_sparse_data_are_checked_and_used(data):
         st.decompose(matrix, y, penalty_matrix=PENALTY, max_rank=0)
     found = st.decompose(matrix, y, penalty_matrix=PENALTY, solver="krylov", max_gain=1.0)
     assert found.krylov is not None
-
-
-class Counting(LinearOperator):
-    """An operator that counts its products, column by column."""
-
-    def __init__(self, X):
-        super().__init__(X.dtype, X.shape)
-        self.X = X
-        self.count = 0
-
-    def _matmat(self, other):
-        self.count += other.shape[1]
-        return self.X @ other
-
-    def _rmatmat(self, other):
-        self.count += other.shape[1]
-        return self.X.T @ other
-
-
-@pytest.mark.parametrize("penalty", [None, st.Differences(2)])
-def test_all_products_are_counted(data, penalty):
-    X, y = data
-    counting = Counting(X)
-    drawn = st.path(counting, y, "nesterov-flow", [1.0, 2.0], penalty_matrix=penalty)
-    assert drawn.krylov.products == counting.count
 
 
 def test_folds_with_a_penalty_read_the_rows_no_more_often_than_needed(rng, monkeypatch):

@@ -137,21 +137,6 @@ def test_rules_with_a_trace_come_close_to_dense_ones(shape, rule):
     assert found.degrees_of_freedom_ == pytest.approx(exact.degrees_of_freedom_, rel=0.15)
 
 
-@pytest.mark.usefixtures("all_are_large")
-def test_the_plug_in_stop_by_random_probes(rng):
-    X, y = data(240, 120, noise=0.3)
-    for target in (y, np.column_stack([y, y[::-1]])):
-        found, exact = (
-            st.StoppedRegressor().fit(A, target) for A in (aslinearoperator(X), X.toarray())
-        )
-        assert found.stop_ == pytest.approx(exact.stop_, rel=0.2)
-        np.testing.assert_allclose(found.oracle_.noise, exact.oracle_.noise, rtol=0.15)
-        assert found.coef_.shape == exact.coef_.shape
-    small = rng.normal(size=(20, 30))
-    weights = rng.integers(1, 4, 20)
-    assert st.StoppedRegressor().fit(aslinearoperator(small), small[:, 0], weights).stop_ > 0
-
-
 def test_what_a_krylov_space_does_not_know_is_refused():
     X, y = data(240, 120, noise=1e-6)
     spectrum = st.decompose(X, y, solver="krylov", max_gain=10.0)

@@ -143,11 +143,6 @@ def test_folds_keep_the_penalty_and_fit_unshrunk_directions_anew():
             coef, constant = by_solve(X[train], y[train], np.full(30, 1 / 30), L, stop)
             errors[i] += ((y[test] - X[test] @ coef - constant) ** 2).sum(axis=0) / 40
     np.testing.assert_allclose(model.errors_, errors, rtol=1e-8)
-    scaled = st.Bands(np.arange(P), np.linspace(1, 2, P))
-    banded = st.StoppedRegressorCV("ridge", cv=4, stops=[0.3, 3.0], penalty_matrix=scaled).fit(X, y)
-    ordinary = st.StoppedRegressorCV("ridge", cv=4, stops=[0.3, 3.0])
-    ordinary.fit(X * np.linspace(1, 2, P), y)
-    np.testing.assert_allclose(banded.errors_, ordinary.errors_, rtol=1e-10)
 
 
 def test_a_column_of_zero_scale_is_dropped_and_an_infinite_scale_is_not_shrunk():
@@ -158,15 +153,6 @@ def test_a_column_of_zero_scale_is_dropped_and_an_infinite_scale_is_not_shrunk()
     assert path.coef[0, 0] == 0
     same = st.path(X[:, 1:], y, "ridge", [0.5], penalty_matrix=np.eye(8)[:6])
     np.testing.assert_allclose(path.coef[0, 1:], same.coef[0], rtol=1e-9)
-
-
-def test_matrices_of_every_form_are_the_same_penalty():
-    X, y, _ = data()
-    L = st.Differences(2).matrix(P)
-    expected = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=L.toarray()).coef
-    for matrix in (L, L.tocsc(), aslinearoperator(L), st.Differences(2)):
-        coef = st.path(X, y, "nesterov-flow", [2.0], penalty_matrix=matrix).coef
-        np.testing.assert_allclose(coef, expected, atol=1e-11)
 
 
 @pytest.mark.parametrize("boundary", ["free", "periodic", "zero"])
@@ -232,13 +218,17 @@ def test_bad_penalties_are_refused(penalty, message):
         st.path(X, y, "ridge", [1.0], penalty_matrix=penalty)
 
 
-def test_bad_differences_are_refused():
-    with pytest.raises(ValueError, match="order must be a whole number of at least 1"):
-        st.Differences(0)
-    with pytest.raises(ValueError, match="boundary"):
-        st.Differences(boundary="open")
-    with pytest.raises(ValueError, match="one to three"):
-        st.Differences(1, (2, 2, 2, 2))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "order must be a whole number of at least 1"),
+        ((1, 5, "open"), "boundary"),
+        ((1, (2, 2, 2, 2)), "one to three"),
+    ],
+)
+def test_bad_differences_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        st.Differences(*arguments)
 
 
 def test_undetermined_directions_are_refused():
@@ -298,13 +288,10 @@ def test_weights_constant_columns_and_few_rows(kind):
     assert constant.intercept_ == pytest.approx(y.mean())
 
 
-FREE = st.Bands(np.arange(12) // 4, [1.0, 0.1, np.inf])
-
-
-@pytest.mark.parametrize("penalty", [st.Differences(2), FREE, "standardise"], ids=str)
-def test_intervals_of_folds_are_those_of_rows_in_memory(penalty):
+def test_intervals_of_folds_are_those_of_rows_in_memory():
     X, y, _ = data(200, 12)
-    model = st.StoppedRegressorCV(cv=KFold(5), penalty_matrix=penalty)
+    free = st.Bands(np.arange(12) // 4, [1.0, 0.1, np.inf])
+    model = st.StoppedRegressorCV(cv=KFold(5), penalty_matrix=free)
     wanted = model.fit(X, y).predict_interval(X[:3], kind="cv+")
     found = model.fit(st.Chunks.of(X, y, rows=37)).predict_interval(X[:3], kind="cv+")
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)
@@ -354,8 +341,6 @@ def test_bad_penalties_are_refused_before_rows_are_read():
     unpenalised = np.diag([0, 0, *np.ones(10)])
     with pytest.raises(ValueError, match="X has no influence"):
         st.decompose(st.Chunks.of(same, y), penalty_matrix=unpenalised)
-    with pytest.raises(ValueError, match="for streamed data"):
-        st.StoppedRegressorCV(penalty_matrix=unpenalised).fit(unread)
 
 
 def test_constant_columns_and_extreme_units():

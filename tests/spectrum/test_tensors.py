@@ -18,8 +18,6 @@ DEVICES = [
     ),
 ]
 pytestmark = pytest.mark.parametrize("device", DEVICES)
-SHAPES = [(60, 8), (12, 40)]
-STOPS = np.array([0.0, 0.5, 2.0, 7.0, 20.0, np.inf])
 
 
 def problem(rng, shape=(60, 8), targets=None):
@@ -30,10 +28,6 @@ def problem(rng, shape=(60, 8), targets=None):
 
 def tensors(device, *arrays, dtype=None):
     return [torch.as_tensor(a, device=device, dtype=dtype or torch.float64) for a in arrays]
-
-
-def host(values):
-    return values.cpu().numpy()
 
 
 def test_data_are_left_alone_and_carry_no_gradient(rng, device):
@@ -53,9 +47,6 @@ def test_data_are_left_alone_and_carry_no_gradient(rng, device):
         (lambda X, y: (X[:, 0], y), r"X must be an array of shape \(n, p\)"),
         (lambda X, y: (X[:0], y[:0]), "not empty"),
         (lambda X, y: (X.half(), y), "float32, float64 or integer"),
-        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
-        (lambda X, y: (X, y * np.nan), "y contains NaN"),
-        (lambda X, y: (X * np.inf, y), "X contains infinity"),
         (lambda X, y: (X * 1e200, y), "overflow"),
     ],
 )

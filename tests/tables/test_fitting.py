@@ -24,12 +24,8 @@ def houses(rng):
     return frame
 
 
-@pytest.fixture(scope="module")
-def diabetes():
-    return st.fit_table("diabetes", "target")
-
-
-def test_it_is_the_pipeline_that_one_would_write(diabetes):
+def test_it_is_the_pipeline_that_one_would_write():
+    diabetes = st.fit_table("diabetes", "target")
     scaled = make_pipeline(StandardScaler(), st.StoppedRegressorCV()).fit(diabetes.X, diabetes.y)
     np.testing.assert_allclose(diabetes.predict(diabetes.X), scaled.predict(diabetes.X), rtol=1e-9)
     np.testing.assert_allclose(
@@ -43,9 +39,9 @@ def test_it_is_the_pipeline_that_one_would_write(diabetes):
         assert words in repr(diabetes)
 
 
-def test_the_comparison_is_leave_one_out_of_every_estimator(diabetes):
+def test_the_comparison_is_leave_one_out_of_every_estimator():
     """The same numbers as by refitting each of them without each row."""
-    frame = diabetes.X.assign(target=diabetes.y)[:60]
+    frame = st.tables.read_table("diabetes").frame[:60]
     fit = st.fit_table(frame, "target", method="gradient-flow")
     names = ["stoptime", "ridge, as RidgeCV", "least squares", "the mean"]
     assert [one.name for one in fit.scores] == names
@@ -67,40 +63,27 @@ def test_the_comparison_is_leave_one_out_of_every_estimator(diabetes):
     assert found["least squares"].excess_standard_error == pytest.approx(spread)
 
 
-def test_the_comparison_takes_no_longer_than_the_fit(rng):
+@pytest.mark.parametrize("method", ["auto", "ridge", "accelerated-flow"])
+def test_the_comparison_takes_no_longer_than_the_fit(rng, method):
     X = rng.standard_normal((1500, 80))
     X[:, 40:] = X[:, :40] + 1e-3 * X[:, 40:]  # ill-conditioned
     frame = pd.DataFrame(X).assign(y=X[:, :3].sum(axis=1) + rng.standard_normal(1500))
-    steps = {}
-    for method in ("auto", "ridge", "nesterov-flow"):
-        times = []
-        st.fit_table(
-            frame,
-            "y",
-            method=method,
-            progress=lambda _, times=times: times.append(time.process_time()),
-        )
-        times.append(time.process_time())
-        # steps: reading, preparing, fitting, comparing
-        steps[method] = (times[3] - times[2], times[4] - times[3])
-    for method, (fitting, comparing) in steps.items():
-        assert comparing < 1.5 * fitting + 0.05, (method, steps)  # machines are noisy
+    times = []
+    st.fit_table(frame, "y", method=method, progress=lambda _: times.append(time.process_time()))
+    _, _, fitting, comparing = times  # after reading and preparing
+    assert time.process_time() - comparing < 1.5 * (comparing - fitting) + 0.05  # of a noisy clock
 
 
 @pytest.mark.parametrize(
     ("options", "how"),
     [
         ({"cv": 4}, "4-fold cross-validation"),
-        ({"cv": KFold(3)}, "3-fold cross-validation"),
         ({"rule": "path-gcv"}, 'the rule "path-gcv"'),
         ({"scoring": "neg_mean_absolute_error"}, "leave-one-out"),
         # an angle, a distance, or a training error is no error of a prediction
         ({"rule": "l-curve"}, "leave-one-out"),
         ({"rule": "discrepancy"}, "leave-one-out"),
-        ({"rule": "plug-in"}, "leave-one-out"),
-        ({"method": st.ConjugateGradient(), "cv": 3}, "3-fold cross-validation"),
-        ({"method": st.Adam(0.1), "cv": 3}, "3-fold cross-validation"),
-        ({"method": st.ConjugateGradient(), "rule": "discrepancy"}, ""),
+        ({"method": st.ConjugateGradient(), "cv": KFold(3)}, "3-fold cross-validation"),
         ({"method": st.Adam(0.1), "rule": "sure"}, ""),
     ],
 )
@@ -166,17 +149,15 @@ def test_numbers_stay_numbers_where_asked_or_likely(rng):
     assert "text such as '€ 0,50', read as numbers" in money.notes[0]
 
 
-def test_rows_without_a_target_or_a_value_are_left_out(houses):
+def test_rows_without_a_target_are_left_out(houses):
     houses.loc[:9, "price"] = np.nan
     houses.loc[10, "size"] = np.nan
-    houses.loc[11, "town"] = None
-    fit = st.fit_table(houses, "price")
+    columns = {name: houses[name].tolist() for name in houses}  # is a table too
+    fit = st.fit_table(columns, "price")
     assert len(fit.y) == 50
     assert '10 rows without a target "price" left out.' in fit.notes
-    columns = {name: houses[name].tolist() for name in houses}  # is a table too
-    whole = st.fit_table(columns, "price", complete_rows=True)
-    assert len(whole.y) == 48
-    assert "2 rows with missing values left out." in whole.notes
+    with pytest.raises(ValueError, match="has 0 values: nothing can be learned"):
+        st.fit_table(houses[:0], "price")
 
 
 def test_the_logarithm_of_a_target_is_fitted_and_mapped_back(houses, tmp_path):
@@ -238,13 +219,13 @@ def test_a_table_without_noise_is_fitted_by_an_iteration(method):
         ({}, {"target": "prise"}, r'no column "prise": did you mean "price"\? The columns are'),
         ({}, {"target": "town", "classify": False}, "must be numbers, not text such as"),
         ({}, {"weights": "town"}, 'weights "town" must be numbers'),
-        ({}, {"target": "town", "log": True}, "must be numbers, not text"),
         ({"price": range(-3, 57)}, {"log": True}, 'values of "price" go down to -3'),
         ({}, {"target": "town", "log": True, "classify": True}, 'values of "town" are classes'),
         ({"w": -1.0}, {"weights": "w"}, "from zero on"),
         ({"w": 0.0}, {"weights": "w"}, "not all zero"),
         ({"price": 1.0}, {}, "1.0 in every row: there is nothing to learn"),
         ({"price": [1.0] + [np.nan] * 59}, {}, "has 1 value: nothing can be learned"),
+        ({"price": np.nan}, {}, "has 0 values: nothing can be learned"),
         ({}, {"classify": True}, "60 different values in 60 rows, too many for classes"),
         ({"price": ["?", *map(str, range(59))]}, {}, r'target "price": numbers .* na=\[\'\?\'\]'),
     ],
@@ -253,8 +234,3 @@ def test_mistakes_are_told_with_what_to_change(houses, change, options, words):
     options = {"target": "price", **options}
     with pytest.raises(ValueError, match=words):
         st.fit_table(houses.assign(**change), options.pop("target"), **options)
-
-
-def test_a_table_without_rows_is_refused():
-    with pytest.raises(ValueError, match="The table has no rows"):
-        st.fit_table(pd.DataFrame({"a": [1.0], "y": [1.0]}).iloc[:0], "y")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
 from stoptime import TablePreparation
@@ -37,9 +38,8 @@ def test_features_are_standardised_and_one_hot(frame):
     names = ["size", "garden", "built", "town=Lima", "town=Oslo", "town=Rome"]
     assert preparation.get_feature_names_out().tolist() == names
     assert preparation.columns_of_features() == ["size", "garden", "built", *["town"] * 3]
-    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(Z.std(axis=0), 1, rtol=1e-12)
     raw = TablePreparation(standardise=False).fit_transform(frame)
+    np.testing.assert_allclose(Z, StandardScaler().fit_transform(raw), rtol=1e-12)
     np.testing.assert_array_equal(raw[:, 3:], pd.get_dummies(frame["town"]).to_numpy(dtype=float))
     days = frame["built"].astype("datetime64[s]").astype(int) / 86400
     np.testing.assert_array_equal(raw[:, 2], days)
@@ -102,7 +102,6 @@ def test_missing_values_are_filled_or_refused(frame):
     assert TablePreparation().fit(words).decisions_["town"].levels.count("(missing)") == 1
     assert "Missing values, set to the median: size (2)." in preparation.notes_
     assert "Missing values, given a category of their own: town (1)." in preparation.notes_
-    assert preparation.gaps(frame).nonzero()[0].tolist() == [1, 2, 4]
     with pytest.raises(ValueError, match='"size" has 2 missing values: missing="impute" fills'):
         TablePreparation(missing="error").fit(frame)
     strict = TablePreparation(missing="error").fit(frame.drop(index=[1, 2, 4]))
@@ -116,17 +115,9 @@ def test_missing_values_are_filled_or_refused(frame):
         ([7] * 40, "left out, 7 in every row", "dropped"),
         (["x"] * 40, "left out, 'x' in every row", "dropped"),
         ([np.nan] * 40, "left out, there is no value", "dropped"),
-        (
-            [f"row {i}" for i in range(40)],
-            '\'row 0\' and all other .* kinds={"v": "text"}',
-            "dropped",
-        ),
+        ([f"row {i}" for i in range(40)], "'row 0' and all other .* kinds=", "dropped"),
         ([f"{i % 7}.5 kg" for i in range(40)], "'0.5 kg', read .* unit 'kg'; kinds={", "number"),
-        (
-            [f"{8 + i % 9}:30" for i in range(40)],
-            "'8:30', read as times, in hours; kinds",
-            "number",
-        ),
+        ([f"{8 + i % 9}:30" for i in range(40)], "'8:30', read as times, in hours", "number"),
         ([f"0{i % 9}123" for i in range(40)], "'00123' .* a code, .* \"number\"} reads", "text"),
         ([-999, *range(39)], r"-999 occurs 1 time, far .*; na=\[-999\] takes", "number"),
         ([20240101 + i % 28 for i in range(40)], '20240101\', read as dates.*: "number"}', "date"),
@@ -157,13 +148,7 @@ def test_ids_are_suspected_and_left_out_unless_they_are_wanted(frame, rng):
 
 @pytest.mark.parametrize(
     ("sizes", "kept"),
-    [
-        ([12] * 142, 142),
-        ([30] * 20 + [4] * 300, 20),
-        ([30] * 49 + [9] * 3, 52),
-        ([9] * 50, 50),
-        ([6] * 300, 0),
-    ],
+    [([12] * 142, 142), ([30] * 20 + [4] * 300, 20), ([30] * 49 + [9] * 3, 52), ([6] * 300, 0)],
 )
 def test_ties_at_the_limit_are_all_kept_or_all_left_out(sizes, kept):
     text = np.repeat([f"land {i}" for i in range(len(sizes))], sizes)
@@ -185,17 +170,13 @@ def test_kinds_drop_and_na_change_the_decisions():
         }
     )
     kinds = {"zip": "number", "code": "text", "when": "%d/%m/%Y"}
-    preparation = TablePreparation(kinds=kinds, drop=["row"], na=["?", -999], standardise=False)
-    Z = preparation.fit_transform(
-        frame.assign(far=np.arange(20.0), gone=["?", "1.5", "2"] * 6 + ["1", "3"])
-    )
-    assert preparation.get_feature_names_out().tolist() == [
-        "zip", "when", "gone", "far", "code=1", "code=2",
-    ]  # fmt: skip
-    assert Z[0, :2].tolist() == [1234, pd.Timestamp("2021-04-03").timestamp() / 86400]
-    assert Z[0, 2] == 1.75  # the median
-    only = TablePreparation(na=[-999], drop=["zip", "when", "gone", "code"]).fit(frame)
-    assert only.decisions_["far"].kind == "dropped"  # 1 in every other row
+    options = {"kinds": kinds, "drop": ["row"], "na": ["?", -999], "standardise": False}
+    preparation = TablePreparation(**options).fit(frame)
+    assert preparation.get_feature_names_out().tolist() == ["zip", "when", "code=1", "code=2"]
+    assert "left out, 1.5 in every row" in note(preparation, "gone")
+    assert "left out, 1 in every row" in note(preparation, "far")
+    day = pd.Timestamp("2021-04-03").timestamp() / 86400
+    assert preparation.transform(frame)[0].tolist() == [1234, day, 1, 0]
 
 
 def test_new_rows_are_read_in_the_form_of_the_fit():
@@ -213,16 +194,13 @@ def test_new_rows_are_read_in_the_form_of_the_fit():
     ("fitted", "new", "told"),
     [
         (["1.5%", "2%", "3%"], [0.5], True),
-        (["1.5%", "2%", "3%"], ["50 %"], False),
         ([1.5, 2, 3], ["50 %"], True),
         (["$1.5", "$2", "$3"], ["€5"], True),
         (["$1.5", "$2", "$3"], [5.0], False),
         ([1.5, 2, 3], ["1,5"], True),
-        (["1,5 €", "2 €", "3 €"], ["1.5"], True),
         (["25/06/2022", "03/04/2021", "1/2/2020"], ["05/13/2020"], True),
         (["25/06/2022", "03/04/2021", "1/2/2020"], ["2020-05-13"], False),
         (["2020-05-13", "2020-05-14", "2020-07-13"], ["05/06/2020"], True),
-        (["12 kg", "13 kg", "15 kg"], ["12 lb"], True),
     ],
 )
 def test_values_in_another_form_than_in_fitting_are_told(fitted, new, told):
@@ -245,23 +223,14 @@ def test_gaps_and_unknown_words_of_new_rows_are_told(frame):
     np.testing.assert_array_equal(Z[:, 3:], [[0, 0, 0], [0, 1, 0]])
 
 
-def test_booleans_and_decimals_with_gaps_are_numbers(frame):
-    flags = [None, *frame["garden"][1:]]
+def test_booleans_decimals_and_categories_are_numbers_where_asked(frame):
+    rooms = pd.Series([3, 4, 30, 4] * 10, dtype="category")
     cost = [Decimal("1.5"), *map(Decimal, range(39))]
-    preparation = TablePreparation(standardise=False)
-    Z = preparation.fit_transform(frame.assign(garden=flags, cost=cost))
-    assert Z[0, preparation.get_feature_names_out().tolist().index("cost")] == 1.5
-
-
-def test_categories_are_numbers_where_asked(frame):
-    rooms = pd.Series([3, 4, 30, 4] * 10, index=frame.index, dtype="category")
-    plain = frame.assign(rooms=rooms.astype(float))
-    expected = TablePreparation().fit(plain).transform(plain)
-    preparation = TablePreparation(kinds={"rooms": "number"})
-    np.testing.assert_array_equal(
-        preparation.fit(frame.assign(rooms=rooms)).transform(frame.assign(rooms=rooms)), expected
-    )
-    assert "rooms=30" in TablePreparation().fit(frame.assign(rooms=rooms)).get_feature_names_out()
+    frame = frame.assign(garden=[None, *frame["garden"][1:]], cost=cost, rooms=rooms)
+    preparation = TablePreparation(kinds={"rooms": "number"}, standardise=False)
+    found = preparation.set_output(transform="pandas").fit_transform(frame)
+    assert found.loc[0, ["cost", "rooms"]].tolist() == [1.5, 3]
+    assert "rooms=30" in TablePreparation().fit(frame).get_feature_names_out()
 
 
 @pytest.mark.parametrize(
@@ -273,14 +242,8 @@ def test_categories_are_numbers_where_asked(frame):
         ({}, {"kinds": {"town": "word"}}, r"kinds\['town'\] must be"),
         ({}, {"missing": "ignore"}, "missing must be"),
         ({}, {"categories": 0}, "categories must be"),
-        ({}, {"categories": 2.5}, "categories must be"),
         ({"size": 1e200}, {}, 'Column "size" has 1e\\+200, whose square may overflow'),
-        ({}, {"drop": ["size", "town", "garden", "built"]}, "No column is left"),
-        (
-            {"size": 3.0},
-            {"drop": ["town", "garden", "built"]},
-            'No .* "size": left out, 3 in every',
-        ),
+        ({"size": 3.0}, {"drop": ["town", "garden", "built"]}, 'No column is left.* "size": left'),
         ({"list": [[1, 2]] * 40}, {}, 'Column "list": .* drop the column'),
     ],
 )

@@ -17,8 +17,6 @@ from stoptime.support.version import __version__
 
 __all__ = ["app", "run"]
 
-REPORTED = (ImportError, ValueError, TypeError, OSError, MemoryError)  # of data and machines
-
 
 class Commands(TyperGroup):
     """Commands that report an error as one line on standard error, with exit code 1."""
@@ -32,7 +30,7 @@ class Commands(TyperGroup):
             raise SystemExit(130) from None  # 128 + SIGINT, as shells report it
         except BrokenPipeError:  # the reader wants no more: typer ends quietly
             raise
-        except REPORTED as error:
+        except (ImportError, ValueError, TypeError, OSError, MemoryError) as error:
             if ctx.params["debug"]:
                 raise
             line = " ".join(str(error).split()) or type(error).__name__

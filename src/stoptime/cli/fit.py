@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ of_model = partial(typer.Option, rich_help_panel="Model")
 of_output = partial(typer.Option, rich_help_panel="Output")
 Words = list[str] | None
 File = Path | None
+Missing = Literal["impute", "error"]
 HELP_DATA = (
     'CSV, JSON, Parquet, Feather or Excel file; - is standard input; "diabetes" is built in.'
 )
@@ -34,7 +35,7 @@ HELP_RULE = (
 )
 HELP_STOPS = "Number of stops to try, or a list such as 1,10,100."
 HELP_CATEGORIES = "Number of features for one text column; ties are kept."
-HELP_MISSING = "Missing values: impute them (median, or a category of their own), drop, or error."
+HELP_MISSING = "Missing values: impute (the median, or a category of their own) or error."
 HELP_KINDS = "How to read a column, as in zip=text, day=%d/%m/%Y; kinds={...} in a note."
 HELP_OUT = "Write to this csv, tsv or parquet file; - is standard output."
 
@@ -51,7 +52,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     log: Annotated[bool, of_data("--log", help="Fit the logarithm of a positive target.")] = False,
     compare: Annotated[bool, of_model(help=HELP_COMPARE)] = True,
     standardise: Annotated[bool, of_data(help="Scale features to mean 0 and variance 1.")] = True,
-    missing: Annotated[str, of_data(help=HELP_MISSING)] = "impute",
+    missing: Annotated[Missing, of_data(help=HELP_MISSING)] = "impute",
     na: Annotated[Words, of_data(help="Word for a missing value; can be repeated.")] = None,
     categories: Annotated[int, of_data(help=HELP_CATEGORIES, min=1)] = 50,
     kinds: Annotated[Words, of_data(help=HELP_KINDS)] = None,
@@ -78,30 +79,27 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """
     if cv is not None and rule is not None:
         raise bad("--rule", "--cv chooses the stop by folds, without a rule: give one of the two.")
-    if missing not in {"impute", "drop", "error"}:
-        raise bad("--missing", f"must be impute, drop or error; got {missing}.")
     terminal.check_output(model, "--model", [".json"], force=force)
     terminal.check_output(report, "--report", [".html", ".htm"], force=force)
-    options: dict[str, Any] = {"cv": cv, "stops": terminal.parsed_stops(stops)}
-    options["rule"] = None if rule is None else terminal.parsed("--rule", rule)
-    methods = [terminal.parsed("--method", word) for word in method or ()]
-    options["method"] = (methods if len(methods) > 1 else methods[0]) if methods else None
-    options["fit_intercept"] = None if intercept else False
+    options: dict[str, Any] = {
+        "method": [terminal.parsed("--method", word) for word in method or ()],
+        "rule": rule and terminal.parsed("--rule", rule),
+        "stops": stops and terminal.parsed_stops(stops),
+    }
     from stoptime.show import report as reports  # noqa: PLC0415 - starts faster
     from stoptime.tables.fitting import fit_table  # noqa: PLC0415
     from stoptime.tables.preparation import TablePreparation, listed  # noqa: PLC0415
     from stoptime.tables.reading import read_table  # noqa: PLC0415
     from stoptime.tables.saved import save  # noqa: PLC0415
 
-    terminal.step("reading")
-    table = read_table(data)
-    if target is None and table.source != "diabetes":
-        raise bad("--target", f"say which column to predict. {listed(list(table.frame.columns))}")
+    if target is None and str(data) != "diabetes":
+        columns = list(read_table(data).frame.columns)
+        raise bad("--target", f"say which column to predict. {listed(columns)}")
     fitted = fit_table(
-        table,
+        data,
         target or "target",
         preparation=TablePreparation(
-            missing="error" if missing == "error" else "impute",
+            missing=missing,
             categories=categories,
             standardise=standardise,
             kinds=terminal.parsed_kinds(kinds) if kinds else None,
@@ -111,10 +109,11 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         weights=weights,
         classify=classify,
         log=log,
-        complete_rows=missing == "drop",
         compare=compare,
         progress=terminal.step,
-        **{name: value for name, value in options.items() if value is not None},
+        cv=cv,
+        fit_intercept=intercept,
+        **{name: value for name, value in options.items() if value},
     )
     if not as_json:
         terminal.print_notes(fitted.notes)
@@ -124,15 +123,16 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if report is not None:
         reports.write(report, fitted)
     files = {"model": model, "report": report}
+    written = {name: path for name, path in files.items() if path is not None}
     if as_json:
-        terminal.print_json(_as_object(fitted, files))
+        terminal.print_json(_as_object(fitted) | {"files": written})
         return
-    for path in files.values():
-        if path is not None:
-            typer.echo(f"wrote {path}")
+    for path in written.values():
+        typer.echo(f"wrote {path}")
 
 
-def _as_object(fitted: TableFit, files: dict[str, Path | None]) -> dict[str, Any]:
+def _as_object(fitted: TableFit) -> dict[str, Any]:
+    """Return what --json prints."""
     model = fitted.model
 
     def named(coef: Any, intercept: float) -> dict[str, Any]:
@@ -161,7 +161,6 @@ def _as_object(fitted: TableFit, files: dict[str, Path | None]) -> dict[str, Any
         },
         "comparison": fitted.scores,
         "messages": fitted.notes,
-        "files": {option: path for option, path in files.items() if path is not None},
     }
 
 
@@ -206,40 +205,26 @@ def predict(
 
 
 def _predicted(model: Any, table: Any, confidence: float) -> tuple[Any, list[str]]:
-    """Return a table with columns of predictions, and notes on it.
-
-    A row with a missing value that the model cannot fill in has no prediction.
-    """
-    from sklearn.pipeline import Pipeline  # noqa: PLC0415 - starts faster
-
-    from stoptime.support.progress import warnings_noted  # noqa: PLC0415
+    """Return a table with columns of predictions, and notes on it."""
+    from stoptime.support.progress import warnings_noted  # noqa: PLC0415 - starts faster
     from stoptime.tables.intervals import last_step, predict_interval  # noqa: PLC0415
-    from stoptime.tables.values import pandas  # noqa: PLC0415
 
-    frame = rows = table.frame
-    notes = []
+    frame = table.frame
     last = last_step(model)
+    notes = []
     with warnings_noted() as warned:
-        if isinstance(model, Pipeline) and model[0].missing == "error":
-            gaps = model[0].gaps(frame)
-            rows = frame[~gaps]
-            if gaps.any():
-                notes.append(
-                    f"No prediction for {int(gaps.sum())} of {len(frame)} rows: the model was "
-                    "fitted without rows that have missing values."
-                )
-        columns: dict[str, Any] = {"prediction": model.predict(rows)}
+        columns: dict[str, Any] = {"prediction": model.predict(frame)}
         if getattr(last, "slope_", None) is not None:
             names = [f"probability_{label}" for label in last.classes_.tolist()]
-            columns |= dict(zip(names, model.predict_proba(rows).T, strict=True))
+            columns |= dict(zip(names, model.predict_proba(frame).T, strict=True))
         elif getattr(last, "half_widths_", None) is not None:
-            ends = predict_interval(model, rows, confidence)
+            ends = predict_interval(model, frame, confidence)
             columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
         else:
             notes.append("There are no intervals or probabilities: no row was left out of the fit.")
     # columns of the table keep their names
-    taken = {one: f"{one}_by_stoptime" for one in columns if one in frame.columns}
-    found = pandas().DataFrame(columns, index=rows.index).rename(columns=taken)
-    for old, new in taken.items():
-        notes.append(f'The table has a column "{old}" already: that of the model is "{new}".')
-    return pandas().concat([frame, found.reindex(frame.index)], axis=1), [*notes, *warned]
+    taken = {name: f"{name}_by_stoptime" for name in columns if name in frame.columns}
+    for name, new in taken.items():
+        notes.append(f'The table has a column "{name}" already: that of the model is "{new}".')
+    found = {taken.get(name, name): values for name, values in columns.items()}
+    return frame.assign(**found), [*notes, *warned]

@@ -50,10 +50,8 @@ def _called(node: ast.expr) -> Any:
     return kind(*map(_called, node.args), **named)
 
 
-def parsed_stops(word: str | None) -> int | list[float] | None:
+def parsed_stops(word: str) -> int | list[float]:
     """Return a number of stops such as "100", or a list of them such as "1,10,inf"."""
-    if word is None:
-        return None
     try:
         return [float(one) for one in word.split(",") if one.strip()] if "," in word else int(word)
     except ValueError:

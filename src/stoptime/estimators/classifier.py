@@ -21,6 +21,7 @@ from stoptime.estimators.regressor import one_stop
 from stoptime.estimators.summary import CoefficientSummary
 from stoptime.left_out.curve import ErrorCurve
 from stoptime.methods.base import Method
+from stoptime.spectrum.kinds import classes_of
 from stoptime.spectrum.source import Block, Source
 from stoptime.spectrum.sources import Chunks
 from stoptime.stopping.held_out import HoldOut, is_leave_one_out
@@ -28,7 +29,6 @@ from stoptime.stopping.problem import Problem
 from stoptime.stopping.registry import get_rule
 from stoptime.stopping.rule import Choice, Rule
 from stoptime.support.arrays import Floats, like, on_host
-from stoptime.support.labels import classes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

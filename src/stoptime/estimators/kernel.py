@@ -35,11 +35,10 @@ from stoptime.spectrum.landmarks import (
     sampled,
 )
 from stoptime.spectrum.moments import Statistics
-from stoptime.spectrum.new_rows import NewRows, open_rows
 from stoptime.spectrum.radial import ORDERS, Columns
 from stoptime.spectrum.rows import sample_sizes
 from stoptime.spectrum.source import Source
-from stoptime.spectrum.sources import as_stream
+from stoptime.spectrum.sources import NewRows, as_stream, open_rows
 from stoptime.spectrum.streams import StreamData
 from stoptime.stopping.comparison import Search
 from stoptime.stopping.leave_one_out import LeaveOneOut

@@ -20,7 +20,7 @@ from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data
 from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import array_options
-from stoptime.spectrum.new_rows import NewRows, open_rows
+from stoptime.spectrum.sources import NewRows, open_rows
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import nonnegative
 from stoptime.theory.calibration import equivalent_penalty
@@ -133,7 +133,9 @@ class LinearRegressor(MultiOutputMixin, RegressorMixin, MethodParameters, Versio
         if not self._has_columns:
             raise TypeError("A kernel has no coefficients of columns to summarise.")
         if not hasattr(self, "_searched"):
-            raise TypeError("Standard errors are known without a penalty on bands only.")
+            raise TypeError(
+                "No standard errors: they need the training rows, and no penalty on bands."
+            )
         return summarised(self, self._searched)
 
     @property

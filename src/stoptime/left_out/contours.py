@@ -259,7 +259,10 @@ class Scales:
         # a polynomial would overflow at the scale of a row that is heavier by far
         is_light = ~own.any(axis=1)
         inside = np.where(is_light, scale, self.nodes[0])
-        between = BarycentricInterpolator(self.nodes, np.eye(len(self.nodes)))(inside)
+        count = len(self.nodes)
+        # these weights are known: SciPy would compute them in random order, and with other digits
+        weights = np.sin(np.pi * (np.arange(count) + 0.5) / count) * (-1.0) ** np.arange(count)
+        between = BarycentricInterpolator(self.nodes, np.eye(count), wi=weights)(inside)
         return np.column_stack([between * is_light[:, None], own])
 
 
@@ -331,21 +334,20 @@ class Span:
 
     @cached_property
     def _few(self) -> tuple[NDArray[np.intp], Array, Array]:
-        """A few nodes, and the factors Q and R of the basis filters there."""
+        """A few nodes, the basis filters there, and what turns values into coordinates."""
         # pivoting finds nodes that tell the filters apart, and others show what is not in the span
         pivots = linalg.qr(self.filters.T, mode="r", pivoting=True)[1]
         count, rank = self.filters.shape
         few = np.union1d(pivots[:rank], np.arange(0, count, max(count // (4 * rank), 1)))
-        basis, triangle = linalg.qr(self.filters[few], mode="economic")
-        return few, basis, triangle
+        return few, self.filters[few], np.linalg.pinv(self.filters[few])
 
     def locate(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
         """Return coordinates of a method at some stops, and its distances from the span."""
-        few, basis, triangle = self._few
+        few, filters, inverse = self._few
         values = filter_values(method, self.contour.nodes[few], stops, scale)
-        parts = basis.T @ values
-        distance = np.abs(basis @ parts - values).max(axis=0, initial=0)
-        return np.linalg.solve(triangle, parts), distance
+        coordinates = inverse @ values
+        distance = np.abs(filters @ coordinates - values).max(axis=0, initial=0)
+        return coordinates, distance
 
     @classmethod
     def of(cls, contour: Contour, values: Array) -> Span:
@@ -365,7 +367,9 @@ class Span:
 
     def scaled(self, largest: float) -> Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""
-        return Span(replace(self.contour, largest=largest), self.filters, self.weights)
+        found = Span(replace(self.contour, largest=largest), self.filters, self.weights)
+        vars(found)["_few"] = self._few  # they are the same
+        return found
 
     def located(self, values: Array) -> tuple[Array, Array]:
         """Return coordinates of filters with these values, and their distances from the span."""

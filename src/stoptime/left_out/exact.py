@@ -16,7 +16,7 @@ from stoptime.methods.recurrence import tuned_without_rows
 from stoptime.methods.registry import get_method
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Want, rows_of
-from stoptime.spectrum.decompose import open_data, with_lost_as_zero
+from stoptime.spectrum.decompose import open_data
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.checks import list_of_stops, nonnegative
@@ -184,7 +184,7 @@ def _prepared(
     sample = rows_of(data)
     if spectrum is None:
         # left-out residuals are built on the least-squares fit, which must be exact at any stop
-        spectrum = with_lost_as_zero(data, Want(every=True))
+        spectrum = data.spectrum(Want(every=True))
     elif spectrum.fit_intercept != data.fit_intercept:
         given = data.fit_intercept
         raise ValueError(f"fit_intercept={given}, but the spectrum has the opposite setting.")

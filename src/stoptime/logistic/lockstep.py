@@ -14,9 +14,8 @@ from stoptime.logistic.rows import Places, Rows, Tested
 from stoptime.methods.averages import Wrapped
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.schedules import LONGEST_SEARCH
-from stoptime.spectrum.kinds import DTYPES, checked_device, finite_tensor, kind_of
+from stoptime.spectrum.kinds import DTYPES, checked_device, classes_of, finite_tensor, kind_of
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array
-from stoptime.support.labels import classes_of
 from stoptime.support.progress import progress
 
 Score = Callable[[list[list[Tested]]], tuple[float, float]]  # error and its standard error

@@ -111,13 +111,26 @@ def stability(kind: str, spectra: dict[str, Array], last: float, caption: str) -
     rows: list[tuple[Any, ...]] = []
     for (title, eigenvalues), (left, right) in zip(spectra.items(), axes, strict=True):
         curves = paper_curves(eigenvalues)
-        plots.bias_and_variance(curves, INVERSE_PENALTIES, ax=left)
-        plots.risks(curves, INVERSE_PENALTIES, ax=right)
-        left.set_title(title, loc="left", fontsize="medium")
-        top = max(curve.total.max() for curve in curves.values())
-        left.set(xlim=(INVERSE_PENALTIES[0], last), ylim=(1e-4 * top, 2 * top))
+        x = INVERSE_PENALTIES
         for method, curve in curves.items():
-            numbers = (INVERSE_PENALTIES, curve.stops, curve.bias, curve.variance, curve.total)
+            look: dict[str, Any] = {"color": plots.COLORS[method]}
+            left.plot(x, curve.bias, linestyle="--", linewidth=1.2, **look)
+            left.plot(x, curve.variance, linestyle=":", linewidth=1.6, **look)
+            right.plot(x, curve.total, linewidth=1.4, label=plots.LABELS[method], **look)
+        left.set_title(title, loc="left", fontsize="medium")
+        left.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="bias² (- -), variance (···)")
+        right.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
+        right.yaxis.set_major_formatter("{x:g}")
+        low, high = right.get_ylim()
+        # a short axis shows hardly a power of ten: label a few numbers between them
+        if high < 30 * low:
+            between = import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5))
+            right.yaxis.set_minor_locator(between)
+            right.yaxis.set_minor_formatter("{x:g}")
+        top = max(curve.total.max() for curve in curves.values())
+        left.set(xlim=(x[0], last), ylim=(1e-4 * top, 2 * top))
+        for method, curve in curves.items():
+            numbers = (x, curve.stops, curve.bias, curve.variance, curve.total)
             rows.extend((title, method, *map(float, row)) for row in zip(*numbers, strict=True))
     for ax in axes[:-1].flat:
         ax.set_xlabel("")

@@ -5,7 +5,6 @@ Each draws on the matplotlib axes ``ax``, or on new axes if none are given, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from stoptime.paths import Path
     from stoptime.stopping.rule import Choice
     from stoptime.theory.risk import RiskCurve
-    from stoptime.theory.stochastic import BatchRisk
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; each method keeps its colour.
 STYLES = {
@@ -62,10 +60,17 @@ def _axes(ax: Axes | None) -> Axes:
     return new_figure()[1] if ax is None else ax
 
 
+def _look(method: Method) -> tuple[str, str]:
+    """Return the label and the colour of a method."""
+    return STYLES.get(method.name, (method.name, "0.3"))
+
+
 def _show_dip(ax: Axes, heights: Floats) -> None:
     # beside numbers of another order of magnitude, the dip would vanish on a linear axis
     if heights.size and heights.max() > 10 * heights.min() > 0:
         ax.set_yscale("log")
+        # nor may a bias that falls for ever make it small
+        ax.set_ylim(bottom=heights.min() / 3)
 
 
 def coefficients(path: Path, ax: Axes | None = None) -> Axes:
@@ -76,7 +81,7 @@ def coefficients(path: Path, ax: Axes | None = None) -> Axes:
     ax.plot(path.stops[drawn], coef[drawn], linewidth=1.2)
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     ax.set(xscale="log", xlabel="stop", ylabel="coefficient")
-    ax.set_title(f"{LABELS.get(path.method.name, path.method.name)}: coefficients along the path")
+    ax.set_title(f"{_look(path.method)[0]}: coefficients along the path")
     return ax
 
 
@@ -90,32 +95,30 @@ def error_curve(
     place on a logarithmic axis and is drawn at its right end.
     """
     ax = _axes(ax)
-    color = COLORS.get(method.name, "0.3")
+    name, color = _look(method)
     curve = choice.curve.pooled()
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
     stops = curve.stops[drawn]
     errors = curve.errors[drawn]
-    ends = stops.min(initial=1.0), stops.max(initial=1.0)
-    ax.plot(stops, errors, color=color, linewidth=1.8, label=LABELS.get(method.name, method.name))
+    limits = stops.min(initial=1.0) / 2, 2 * stops.max(initial=1.0)
+    ax.plot(stops, errors, color=color, linewidth=1.8, label=name)
     if curve.standard_errors is not None:
         spread = curve.standard_errors[drawn]
         ax.fill_between(stops, errors - spread, errors + spread, color=color, alpha=0.15, lw=0)
-    others = [one for one in choice.candidates if one.method.name != method.name]
-    for one in others:
-        place = np.clip(float(np.mean(one.stop)), ends[0] / 2, 2 * ends[1])
-        label = LABELS.get(one.method.name, one.method.name)
-        ax.plot(place, one.error, "s", color=COLORS.get(one.method.name, "0.3"), ms=5, label=label)
+    for one in choice.candidates:
+        if one.method.name != method.name:
+            label, own = _look(one.method)
+            place = np.clip(np.mean(one.stop), *limits)
+            ax.plot(place, one.error, "s", color=own, markersize=5, label=label)
     if np.ndim(choice.stop) == 0:
-        stop = float(choice.stop)
-        error = float(choice.error)
-        label = f"stop {number(stop)}"
+        label = f"stop {number(float(choice.stop))}"
         if penalty is not None:
             label += f", equivalent to penalty {number(penalty)}"
-        place = np.clip(stop, ends[0] / 2, 2 * ends[1])
+        place = float(np.clip(choice.stop, *limits))
         ax.axvline(place, color="0.3", linestyle="--", linewidth=1)
-        ax.plot(place, error, "o", color=color, label=label)
+        ax.plot(place, choice.error, "o", color=color, label=label)
         if choice.standard_error is not None:
-            limit = error + float(choice.standard_error)
+            limit = float(choice.error) + float(choice.standard_error)
             ax.axhline(limit, color="0.6", ls=":", linewidth=1, label="one standard error above")
     else:
         ax.plot(choice.stop, choice.error, ".", color="0.3", label="each target at its stop")
@@ -142,8 +145,7 @@ def held_out(errors: ArrayLike, spread: ArrayLike, stop: int, ax: Axes | None = 
 def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
     """Draw squared bias, variance and risk against the stop, and mark the best stop."""
     ax = _axes(ax)
-    name = curve.method.name
-    color = COLORS.get(name, "0.3")
+    name, color = _look(curve.method)
     drawn = np.isfinite(curve.stops) & (curve.stops > 0)
     stops = curve.stops[drawn]
     ax.plot(stops, curve.total[drawn], color=color, linewidth=1.8, label="risk")
@@ -152,57 +154,7 @@ def risk(curve: RiskCurve, ax: Axes | None = None) -> Axes:
     ax.plot(curve.best, curve.best_total, "o", color=color, label=f"best stop {curve.best:.3g}")
     ax.set(xscale="log", xlabel="stop", ylabel="risk")
     _show_dip(ax, curve.total[drawn])
-    ax.set_title(f"{LABELS.get(name, name)}: risk along the path")
-    ax.legend()
-    return ax
-
-
-def bias_and_variance(
-    curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None
-) -> Axes:
-    """Draw squared bias (dashed) and variance (dotted) of several methods on a common axis 1/λ.
-
-    The curves have the names of their methods, and each has as many stops as ``x`` has numbers.
-    """
-    ax = _axes(ax)
-    for name, curve in curves.items():
-        ax.plot(x, curve.bias, color=COLORS[name], linestyle="--", linewidth=1.2)
-        ax.plot(x, curve.variance, color=COLORS[name], linestyle=":", linewidth=1.6)
-    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="bias² (- -), variance (···)")
-    return ax
-
-
-def risks(curves: Mapping[str, RiskCurve], x: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw the risks of several methods, with arguments as for :func:`bias_and_variance`."""
-    ax = _axes(ax)
-    for name, curve in curves.items():
-        ax.plot(x, curve.total, color=COLORS[name], linewidth=1.4, label=LABELS[name])
-    ax.set(xscale="log", yscale="log", xlabel="1/λ", ylabel="risk")
-    ax.yaxis.set_major_formatter("{x:g}")
-    low, high = ax.get_ylim()
-    # a short axis shows hardly a power of ten: label a few numbers between them
-    if high < 30 * low:
-        ax.yaxis.set_minor_locator(import_module("matplotlib.ticker").LogLocator(subs=(2, 3, 5)))
-        ax.yaxis.set_minor_formatter("{x:g}")
-    return ax
-
-
-def batches(curves: Mapping[str, BatchRisk], ax: Axes | None = None) -> Axes:
-    """Draw the risk of several batch sizes against the steps, beside that of the full gradient.
-
-    The full gradient is that of the first curve; all curves have the same step.
-    """
-    ax = _axes(ax)
-    colors = list(dict.fromkeys(color for _, color in STYLES.values()))[1:]
-    for place, (label, curve) in enumerate(curves.items()):
-        drawn = curve.stops > 0
-        color = colors[place % len(colors)]
-        if place == 0:
-            full = curve.full_gradient[drawn]
-            ax.plot(curve.stops[drawn], full, color="black", lw=1.8, label="full gradient")
-        ax.plot(curve.stops[drawn], curve.total[drawn], color=color, lw=1.4, label=label)
-        ax.plot(curve.best, curve.total.min(), "o", color=color, markersize=4)
-    ax.set(xscale="log", yscale="log", xlabel="steps", ylabel="risk")
+    ax.set_title(f"{name}: risk along the path")
     ax.legend()
     return ax
 

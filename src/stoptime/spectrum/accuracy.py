@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stoptime.methods.base import Filter, Method, as_filter
-from stoptime.methods.recurrence import Iteration
-from stoptime.support.arrays import EPS, TINY, Array, Floats
+from stoptime.support.arrays import EPS, Array, Floats
 
 SAFETY = 8.0  # factor over a typical rounding error
 TRUSTED = {"float64": 1e-10, "float32": 1e-8}  # the latter is less than rounding to float32
@@ -83,113 +82,63 @@ EXACT = Rounding()
 class Space(NamedTuple):
     """The Krylov space of one target: Ritz values, the response, and the way to its basis.
 
-    ``leaving`` are signed residuals of the Ritz pairs, the component of each image outside the
-    space. ``unlearned`` says how far least squares is from converged: the gradient divided by the
-    first gradient, or the share of the newest vector in the fit if that is larger. Both are zero if
-    the space is exhausted.
+    ``before`` is the space of two vectors ago, None if the space is exhausted, and ``coupling`` the
+    length by which the image of the last vector leaves the space.
     """
 
     values: Array
     response: Array
     rotation: Array
-    leaving: Array
-    unlearned: float
+    before: Space | None = None
+    coupling: float = 0.0
 
-    @property
-    def doubt(self) -> float:
-        """Estimated distance of the largest Ritz value from an eigenvalue."""
-        if not len(self.values):
-            return 0.0
-        residual = abs(float(self.leaving[-1]))
-        gap = float(self.values[-1] - self.values[-2]) if len(self.values) > 1 else 0.0
-        # the residual always bounds this distance; where the gap to the next value is wider,
-        # the Kato-Temple bound, the squared residual over the gap, is much smaller
-        return min(residual, residual * residual / gap) if gap > 0 else residual
+    def path(self, method: Filter, stops: Array) -> Array:
+        """Return the path of a tuned method in the basis, a column for each stop."""
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite change is a large one
+            gains = method.gain(self.values[:, None], stops)
+            return np.asarray(self.rotation @ (self.response[:, None] * gains))
 
-    def errors(self, method: Method, stops: Array) -> Array:
-        """Bound the relative error of the path of a tuned method at each stop."""
-        # unseen eigenvalues may be arbitrarily small, and a small gradient alone does not notice
-        # them: least squares is known only if the last change of the fit vanishes too
-        at_end = 0.0 if self.unlearned <= SAFETY * EPS else np.inf
-        if not isinstance(method, Filter):
-            # conjugate gradients are exact up to the dimension of the space
-            return np.where(stops > len(self.values), at_end, 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            start = method.gain(0.0, stops)
-            # so late a stop cannot be told from infinity
-            late = start * self.values.max(initial=0) > 1e100
-        late |= np.isinf(stops) & method.reaches_least_squares
-        found = np.where(late, at_end, 0.0)
-        if self.leaving.any() and not late.all():
-            found[~late] = self._bounds(method, stops[~late], start[~late])
-        return found
+    def errors(self, method: Filter, earlier: Filter, stops: Array) -> Array:
+        """Return the relative change of a path since the smaller space, with its earlier step.
 
-    def _bounds(self, method: Filter, stops: Array, start: Array) -> Array:
-        r"""Return the maximum of h on a grid, over the length of the coefficients; start is φ(0).
-
-        .. math:: \varphi(\hat\Sigma)z - V\varphi(T)V^Tz = h(\hat\Sigma)v, \qquad
-            h(s) = \sum_j z_j\eta_j\,\frac{\varphi(s) - \varphi(\theta_j)}{s - \theta_j}
-
-        with η the residuals of the Ritz pairs, and v the next vector.
+        A path may stand still before the space meets small eigenvalues: what leaves the space,
+        times the largest gain, is how much may be missing.
         """
-        theta = self.values
-        # an iteration diverges beyond its own limit, so there is no eigenvalue to cover there
-        largest = float(theta[-1] + abs(self.leaving[-1]))
-        if isinstance(method, Iteration):
-            largest = min(largest, method.largest_eigenvalue)
-        # paths of second order oscillate in s, and two points for each radian resolve them
-        radians = np.sqrt(8 * largest * start.max()) if method.time_power == 2 else 0.0
-        grid = largest / 2 * (1 - np.cos(np.linspace(0, np.pi, int(min(33 + 2 * radians, 4096)))))
-        distances = (grid[:, None] - theta) / largest
-        # next to a Ritz value the divided difference is rounding; h is smooth, so a gap is harmless
-        free = np.abs(distances).min(axis=1) > 1e-6
-        free[0] = True  # zero has its own formula
-        distances = distances[free]
-        # units of the largest eigenvalue, the first gain and the response avoid over- and underflow
-        first = np.where(start > 0, start, 1.0)
-        gains = method.gain(np.concatenate([theta, grid[free]])[:, None], stops) / first
-        at_theta, at_grid = np.split(gains, [len(theta)])
-        shares = self._shares
-        lengths = np.sqrt(at_theta.T**2 @ shares**2)
-        # between zero and a tiny Ritz value the difference cancels: by the mean value theorem the
-        # quotient is a slope there, and φ is linear up to 1e-5/φ(0) to rounding
-        flat = 1e-5 / np.maximum(start, 1e-5 / largest)
-        slopes = (method.gain(flat, stops) / first - at_grid[0]) / (flat / largest)
-        worst = np.empty(len(stops))
-        for k in range(len(stops)):
-            differences = (at_grid[:, k, None] - at_theta[:, k]) / distances
-            differences[0] = np.where(theta < flat[k], slopes[k], differences[0])
-            worst[k] = np.abs(differences @ (shares * self.leaving / largest)).max()
-        # a maximum between two points of the grid is a little larger
-        return np.asarray(1.1 * worst / np.where(lengths > 0, lengths, np.inf))
-
-    @property
-    def _shares(self) -> Array:
-        return self.response / (np.abs(self.response).max(initial=0) or 1.0)
-
-    def moves(self, method: Filter, other: Filter, stops: Array) -> Array:
-        """Return the relative difference of the coefficients for two steps of a method."""
-        paths = [
-            self._shares[:, None] * m.gain(self.values[:, None], stops) for m in (method, other)
-        ]
-        unit = np.abs(paths[0]).max(axis=0, initial=0)
-        unit = np.where(unit > 0, unit, np.inf)
-        moved = np.linalg.norm((paths[0] - paths[1]) / unit, axis=0)
-        return np.asarray(moved / np.maximum(np.linalg.norm(paths[0] / unit, axis=0), TINY))
+        found = self.path(method, stops)
+        change = found.copy()
+        # k iterations are exact in a space of dimension k, up to their step
+        exact = method.whole_stops & (stops <= len(self.values))
+        smaller = self if self.before is None else self.before
+        for space, own in ((self, exact), (smaller, ~exact)):
+            change[: len(space.values), own] -= space.path(earlier, stops[own])
+        # in units of the largest component, squares do not overflow
+        unit = np.abs(found).max(axis=0, initial=0)
+        unit = np.where(unit > 0, unit, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = np.linalg.norm(found / unit, axis=0)
+            length = np.where(length > 0, length, 1)
+            moved = np.linalg.norm(change / unit, axis=0) / length
+            # only the last vector has an image that leaves the space
+            leaves = self.coupling * np.abs(found[-1:]).sum(axis=0) / unit / length
+            leaves[exact | (leaves <= SAFETY * EPS * self.values.max(initial=0))] = 0
+            # nothing is missing, up to rounding, where nothing leaves
+            missing = np.where(leaves > 0, leaves * method.gain(0.0, stops), 0)
+            moved = np.maximum(moved, missing)
+        return np.asarray(np.where(np.isnan(moved), np.inf, moved))
 
 
 @dataclass(frozen=True)
 class Krylov:
-    """The accuracy of a spectrum of Ritz values, by a bound on the error of its paths.
+    """The accuracy of a spectrum of Ritz values: how much its paths changed as it grew.
 
     ``spaces`` are the Krylov spaces of the targets. ``tol`` is the relative error of the
-    coefficients that was asked for, ``error`` the one that remains at the largest stop, and
+    coefficients that was asked for, ``error`` the one that is expected at the largest stop, and
     ``gain`` the largest gain there; rounding of least squares is not counted. ``products`` counts
     products with X and Xᵀ, column by column.
     """
 
     spaces: tuple[Space, ...]
-    hidden: bool  # whether there may be eigenvalues that no target sees
+    unseen: bool  # whether there may be eigenvalues that no target sees
     tol: float
     products: int
     error: float = 0.0
@@ -207,23 +156,22 @@ class Krylov:
         """The largest Ritz value."""
         return max((float(one.values[-1]) for one in self.spaces if len(one.values)), default=0.0)
 
-    def tuned(self, method: Method, doubt: float = 0.0) -> Method:
-        """Return a method tuned to all Ritz values; the largest eigenvalue may be larger."""
+    def tuned(self, method: Method) -> Method:
+        """Return a method tuned to all Ritz values."""
         # unless the space is complete there may be eigenvalues down to zero
-        zero = np.zeros(int(self.hidden))
-        values = np.sort(np.concatenate([zero, *(one.values for one in self.spaces)]))
-        return method.tuned_to(np.append(values, values[-1:] + doubt) if doubt else values)
+        zero = np.zeros(int(self.unseen))
+        return method.tuned_to(np.sort(np.concatenate([zero, *(s.values for s in self.spaces)])))
 
     def errors(self, method: Method, stops: Array) -> Array:
-        """Return a bound on the relative error, the largest of all targets, at each stop."""
-        tuned = self.tuned(method)
-        errors = np.max([one.errors(tuned, stops) for one in self.spaces], axis=0)
-        if getattr(method, "step", None) == "auto":
-            # an automatic step is as uncertain as the largest eigenvalue
-            tops = [one.values.max(initial=0) + one.doubt for one in self.spaces]
-            pair = as_filter(tuned), as_filter(self.tuned(method, float(max(tops) - self.largest)))
-            errors = errors + np.max([one.moves(*pair, stops) for one in self.spaces], axis=0)
-        return np.asarray(errors)
+        """Return the estimated relative error, the largest of all targets, at each stop."""
+        if not isinstance(method, Filter):
+            # conjugate gradients are exact up to the dimension of the space
+            exact = [(stops <= len(one.values)) | (one.before is None) for one in self.spaces]
+            return np.where(np.all(exact, axis=0), 0.0, np.inf)
+        # an automatic step changes with the largest Ritz value
+        before = replace(self, spaces=tuple(one.before or one for one in self.spaces))
+        pair = as_filter(self.tuned(method)), as_filter(before.tuned(method))
+        return np.asarray(np.max([one.errors(*pair, stops) for one in self.spaces], axis=0))
 
     def reaches(self, method: Method, stops: Array) -> bool:
         """Tell whether the path has converged at these stops."""
@@ -286,8 +234,9 @@ def unresolved(powers: Floats, rounding: float) -> NDArray[np.bool_]:
     return np.asarray((powers > 0) & (powers <= rounding**2 * powers.max(initial=0)))
 
 
-def are_dead(powers: Floats, rounding: float) -> bool:
-    """Tell whether all columns that cannot be resolved are dead, as some of embeddings are."""
-    # their products with the largest column too are below the least eigenvalue that is resolved
-    lost = powers[unresolved(powers, rounding)]
-    return bool(lost.max(initial=0) <= rounding**4 * powers.max(initial=0))
+def hidden_power(powers: Floats, rounding: float) -> float:
+    """Return the largest mean square of columns that cannot be resolved; zero if all are dead."""
+    lost = float(powers[unresolved(powers, rounding)].max(initial=0))
+    # as some columns of embeddings are: even their products with the largest column are below the
+    # least eigenvalue that is resolved, and nobody means to learn from them
+    return lost if lost > rounding**4 * powers.max(initial=0) else 0.0

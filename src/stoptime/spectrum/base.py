@@ -21,11 +21,7 @@ class OnDemand(ABC):
 
     @abstractmethod
     def __matmul__(self, components: Any) -> Any:
-        """Return V times components."""
-
-    @abstractmethod
-    def formed(self) -> Any:
-        """Return V as an array where the data are."""
+        """Return V times components, where the data are."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +33,6 @@ class DualVectors(OnDemand):
 
     def __matmul__(self, components: Any) -> Any:
         return self.rows.T @ (self.mix @ components)
-
-    def formed(self) -> Any:
-        """Return the vectors."""
-        return self.rows.T @ self.mix
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DualVectors:
         # an array is a centred copy of the rows already
@@ -145,7 +137,9 @@ class Spectrum:
     @cached_property
     def vectors(self) -> Floats:
         """Eigenvectors V, an array of shape (n_features, rank)."""
-        return self.basis.formed() if isinstance(self.basis, OnDemand) else self.basis
+        if not isinstance(self.basis, OnDemand):
+            return self.basis
+        return self.basis @ like(self.feature_mean, np.eye(self.rank))
 
     @property
     def krylov(self) -> Krylov | None:

@@ -62,8 +62,7 @@ class Want:
     eigenvalues are computed, or the data say that they cannot; with ``trace``, random probes
     estimate their density where they are not. A ``search`` of these methods begins with what the
     data can give at once, and asks again where it needs more digits or later stops; if ``rough``,
-    products of X will do at first. Dead columns, of size 1e-33, count as zero; with
-    ``names_dead_columns`` an error names them.
+    products of X will do at first.
     """
 
     goals: tuple[Goal, ...] = (Goal(Ridge(), np.inf),)
@@ -72,7 +71,6 @@ class Want:
     search: tuple[Method, ...] = ()
     rough: bool = False
     solver: str = "auto"
-    names_dead_columns: bool = False
 
     @classmethod
     def path(cls, method: Method, stops: ArrayLike, **options: Any) -> Want:

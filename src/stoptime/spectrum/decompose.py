@@ -14,11 +14,10 @@ from stoptime.spectrum.data import Data, Want
 from stoptime.spectrum.kinds import kind_of, sample_of
 from stoptime.spectrum.krylov import KrylovData, KrylovOptions
 from stoptime.spectrum.penalised import Penalised
-from stoptime.spectrum.row_data import LostColumnsError, RowData
+from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.sources import as_stream
 from stoptime.spectrum.streams import StreamData
 from stoptime.support.checks import nonnegative, truth_value
-from stoptime.support.user_warnings import warn_user
 
 Solver = Literal["auto", "gram", "svd", "krylov"]
 
@@ -52,29 +51,26 @@ def decompose(
     fit_intercept : bool, default=True
         Whether to centre X and y.
     penalty_matrix : matrix of shape (k, p), Differences, Bands or "standardise", optional
-        The L of a penalty ‖Lβ‖², in whose geometry all methods then work; an array, a sparse matrix
-        or a LinearOperator. Directions with Lβ = 0 are never shrunk; one with a constant fit, as
-        columns of splines that add up to one have, is left to the intercept. "standardise"
-        penalises each coefficient in the unit of its column's standard deviation on all rows. In a
-        Krylov space, ``tol`` is then an error of Lβ.
+        The L of a penalty ‖Lβ‖², in whose geometry all methods then work. Directions with Lβ = 0
+        are never shrunk; one with a constant fit is left to the intercept. "standardise" penalises
+        each coefficient in the unit of its column's standard deviation on all rows. In a Krylov
+        space, ``tol`` is then an error of Lβ.
     solver : {"auto", "gram", "svd", "krylov"}, default="auto"
-        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" computes the singular values of a QR
-        factor: several times slower, but accurate for ill-conditioned data. "auto" starts with
-        "gram" and turns to "svd" if the relative error of the coefficients could exceed 1e-10
-        (float32: 1e-8). "krylov", for sparse matrices and operators only, computes Ritz values of a
-        Krylov space started from the response; "auto" uses it unless X is sparse with at most 1000
-        rows or columns.
+        "gram" diagonalises the smaller of XᵀX and XXᵀ. "svd" is several times slower, but accurate
+        for ill-conditioned data. "auto" turns from "gram" to "svd" if the relative error of the
+        coefficients could exceed 1e-10 (float32: 1e-8). "krylov", for sparse matrices and operators
+        only, computes Ritz values of a Krylov space started from the response; "auto" uses it
+        unless X is sparse with at most 1000 rows or columns.
     max_gain : float, default=inf
         The largest gain φ(0, t) that you will need: about t, or t² for an accelerated method. A
         moderate one avoids "svd" for ill-conditioned data, and keeps a Krylov space small;
         :func:`stoptime.path` knows its method, and often needs less.
     **options
-        For sparse matrices and operators only. ``tol=1e-6``: the largest relative error of the
-        coefficients. ``max_rank``: the largest number of Krylov vectors for all targets together,
-        of 8p bytes each, which targets share; by default 2 GiB of them. ``probes=0``, ``rng=0``:
-        random probes that estimate all eigenvalues, for degrees of freedom, path GCV and the
-        plug-in oracle, and a seed or ``numpy.random.Generator`` for them.
-        ``verbose=False``: whether to show progress.
+        For sparse matrices and operators only. ``tol=1e-6``: the largest relative error that is
+        expected of the coefficients. ``max_rank``: the largest number of Krylov vectors, of 8p
+        bytes each, which targets share; by default 2 GiB of them. ``probes=0``, ``rng=0``: random
+        probes that estimate all eigenvalues, for degrees of freedom, path GCV and the plug-in
+        oracle, and their seed. ``verbose=False``: whether to show progress.
 
     Examples
     --------
@@ -85,24 +81,11 @@ def decompose(
     check_solver(solver)
     data = open_data(X, y, sample_weight, fit_intercept, penalty_matrix=penalty_matrix, **options)
     gain = float(nonnegative("max_gain", max_gain, infinite=True))
-    spectrum = with_lost_as_zero(data, Want.up_to(gain, solver=solver))
+    spectrum = data.spectrum(Want.up_to(gain, solver=solver))
     if isinstance(spectrum.basis, OnDemand) and kind_of(X) in {"dense", "sparse"}:
         # eigenvectors of wide data refer to the user's container, which may change later
         return replace(spectrum, basis=deepcopy(spectrum.basis))
     return spectrum
-
-
-def with_lost_as_zero(data: Data, want: Want) -> Spectrum:
-    """Return a spectrum in which columns that are lost to rounding count as zero, and warn."""
-    try:
-        return data.spectrum(replace(want, names_dead_columns=True))
-    except LostColumnsError as error:
-        # embeddings have dead columns, of size 1e-33: nobody means to learn from them
-        advice = "Here such columns count as zero; drop them if they are dead."
-        warn_user(f"{error} {advice}", UserWarning)
-        spectrum = data.spectrum(Want((), solver="svd"))
-        accuracy: Any = spectrum.accuracy
-        return replace(spectrum, accuracy=replace(accuracy, hidden=0.0))
 
 
 def check_solver(solver: Any) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,10 +14,9 @@ from stoptime.spectrum.accuracy import (
     EXACT,
     SAFETY,
     Rounding,
-    are_dead,
     check_scale,
+    hidden_power,
     is_constant,
-    unresolved,
 )
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.moments import NEAR, Statistics, diagonal
@@ -165,7 +163,6 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
     hidden = EPS * (moments.n_features + np.sqrt(moments.n_rows))
     rounding = EPS * max(moments.n_features, moments.n_rows)
     kept = s > np.maximum(hidden * scales**2, rounding**2 * s[-1])
-    small = unresolved(powers, rounding)
     # rounding alone explains the response of a direction that X annihilates
     power = on_host(m.target_power)
     mixed = np.linalg.norm((scales[kept] / s[kept])[:, None] * response[kept], axis=0)
@@ -177,7 +174,7 @@ def by_statistics(data: Any, moments: Statistics, lengths: Any = None) -> Spectr
         worst=EPS * float(np.max(scales[kept] ** 2 / s[kept], initial=0)),
         largest=float(s[-1]),
         dropped=_share(lost, response),
-        hidden=0.0 if are_dead(powers, rounding) else float(powers[small].max(initial=0)),
+        hidden=hidden_power(powers, rounding),
     )
     factors = s[kept], vectors[:, kept], response[kept]
     return assembled(data, factors, (m.feature_mean, m.target_mean), power, "gram", accuracy)
@@ -234,7 +231,7 @@ def by_svd(sample: Sample) -> Spectrum:
     first = _rank_cut(lengths, sample.rounding, sample.X.floor)
     response = lengths[first:, None] * on_host(components)[first:]
     vectors[like(vectors, powers == 0)] = 0  # a constant column has coefficients of exactly zero
-    hidden = float(powers[unresolved(powers, sample.rounding)].max(initial=0))
+    hidden = hidden_power(powers, sample.rounding)
     accuracy = Rounding(hidden=hidden, tolerance=sample.tolerance)
     factors = lengths[first:] ** 2, vectors[:, first:], response
     return assembled(sample, factors, means, sample.target_power(), "svd", accuracy)
@@ -300,7 +297,7 @@ def _of_products(
         worst=EPS * float(s[-1] / s[first]),
         largest=float(s[-1]),
         dropped=dropped,
-        hidden=float(powers[unresolved(powers, sample.rounding)].max(initial=0)),
+        hidden=hidden_power(powers, sample.rounding),
         tolerance=sample.tolerance,
     )
 
@@ -375,30 +372,16 @@ def _rank_cut(ascending: Floats, rounding: float, floor: float = 0.0) -> int:
     return int(np.searchsorted(ascending, cut, side="right"))
 
 
-@contextmanager
-def advising(
-    advice: str, failed: str = "The factorisation of X did not converge", xp: Any = np
-) -> Iterator[None]:
-    """Turn the error of a factorisation that does not converge into advice."""
-    try:
-        yield
-    except getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError):
-        raise ValueError(f"{failed}: {advice}.") from None
-
-
 def _eigh(gram: Any) -> tuple[Floats, Any]:
     """Return eigenvalues on the host, ascending, and eigenvectors where the matrix is."""
-    xp = array_namespace(gram)
-    with advising('rescale its columns, or use solver="svd"', xp=xp):
-        eigenvalues, vectors = xp.linalg.eigh(gram)
+    eigenvalues, vectors = array_namespace(gram).linalg.eigh(gram)
     return on_host(eigenvalues), vectors
 
 
 def _svd(triangle: Any) -> tuple[Any, Floats, Any]:
     """Return singular vectors, and singular values on the host, ascending as eigenvalues are."""
     xp = array_namespace(triangle)
-    with advising('rescale its columns, or use solver="gram"', xp=xp):
-        left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
+    left, lengths, right = xp.linalg.svd(triangle, full_matrices=False)
     return xp.flip(left, axis=1), on_host(lengths)[::-1].copy(), xp.flip(right, axis=0)
 
 

@@ -21,7 +21,7 @@ from sklearn.utils import check_array
 from stoptime.spectrum.accuracy import EXACT, SAFETY, check_scale
 from stoptime.spectrum.base import DualVectors, Spectrum
 from stoptime.spectrum.data import Data, RowsToTest, Want
-from stoptime.spectrum.factorise import advising, assembled, without_null
+from stoptime.spectrum.factorise import assembled, without_null
 from stoptime.spectrum.kinds import sample_of
 from stoptime.spectrum.row_data import SampleData
 from stoptime.spectrum.rows import ArrayRows, Sample
@@ -89,10 +89,9 @@ class KernelData(SampleData):
                 "The kernel matrix must be square, with values between all training rows; got "
                 f"shape {K.shape}."
             )
-        probe = _probes(len(K))
+        worst = float(np.abs(K - K.T).max())
         # a larger asymmetry is not rounding
-        if np.linalg.norm(K @ probe - (probe.T @ K).T) > 1e-6 * largest:
-            worst = float(np.abs(K - K.T).max())
+        if worst > 1e-6 * largest:
             raise ValueError(
                 f"The kernel matrix must be symmetric; its entries differ by up to {worst:.3g}."
             )
@@ -150,11 +149,6 @@ class KernelData(SampleData):
         return super().test(X if own is None else own.values(own.checked(X)), y)
 
 
-def _probes(n: int) -> Floats:
-    # a matrix that maps a few random vectors to zero is zero
-    return np.random.default_rng(0).standard_normal((n, 4))
-
-
 def largest_entry(matrix: Floats) -> float:
     """Return the largest absolute value of an entry."""
     return max(float(matrix.max()), -float(matrix.min()))
@@ -168,11 +162,12 @@ def _eigenpairs(gram: Floats, rounding: float) -> tuple[Floats, Floats]:
     # smooth kernels, and those of few columns, have a low rank: a Cholesky factorisation finds it
     # in a tenth of the time of all eigenvectors
     factor = _cholesky(gram)
+    # not by SciPy, whose pool of threads would compete for the cores with that of other products
     if factor is None:
-        eigenvalues, vectors = _eigh(gram)
+        eigenvalues, vectors = np.linalg.eigh(gram)
     else:  # orthonormal columns first: eigenvectors of FᵀF would lose the small directions
         span, triangle = linalg.qr(factor, mode="economic", overwrite_a=True, check_finite=False)
-        eigenvalues, vectors = _eigh(triangle @ triangle.T)
+        eigenvalues, vectors = np.linalg.eigh(triangle @ triangle.T)
     least, largest = eigenvalues[[0, -1]]
     # a more negative eigenvalue is not rounding
     if least < -max(1e-6 * largest, rounding):
@@ -190,8 +185,7 @@ def _cholesky(gram: Floats) -> Floats | None:
     """Return F with few columns and FFᵀ equal to the matrix, or None if there is no such F."""
     n = len(gram)
     tolerance = SAFETY * EPS * float(np.diagonal(gram).max())
-    # if half of the rows have full rank, that of the whole is above a half
-    if tolerance <= 0 or _has_full_rank(gram[::2, ::2], tolerance):
+    if tolerance <= 0:
         return None
     lower, pivots, rank, _ = linalg.lapack.dpstrf(gram.T, tol=tolerance, lower=1)
     # with more columns the factor is no faster than all eigenvectors
@@ -200,22 +194,6 @@ def _cholesky(gram: Floats) -> Floats | None:
     factor = np.empty((n, rank))
     factor[pivots - 1] = np.tril(lower[:, :rank])
     # an indefinite matrix ends the factorisation early too: random vectors reveal the remainder
-    probes = _probes(n)
+    probes = np.random.default_rng(0).standard_normal((n, 4))
     remainder = np.linalg.norm(gram @ probes - factor @ (factor.T @ probes))
     return factor if remainder <= SAFETY * EPS * n * np.trace(gram) else None
-
-
-def _has_full_rank(gram: Floats, tolerance: float) -> bool:
-    # Cholesky's factorisation without pivoting is five times faster than with it
-    try:
-        pivots = np.diagonal(np.linalg.cholesky(gram)) ** 2
-    except np.linalg.LinAlgError:
-        return False
-    return bool(pivots.min() > tolerance)
-
-
-def _eigh(matrix: Floats) -> tuple[Floats, Floats]:
-    # not by SciPy, whose pool of threads would compete for the cores with that of other products
-    with advising("rescale it", "The factorisation of the kernel matrix did not converge"):
-        eigenvalues, vectors = np.linalg.eigh(matrix)
-    return eigenvalues, vectors

@@ -1,23 +1,18 @@
-"""The kinds of containers, found without importing their packages, and checks of arrays."""
+"""The kinds of containers, found without importing their packages; checks of arrays and labels."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from stoptime.spectrum.moments import Statistics
-from stoptime.spectrum.rows import (
-    ArrayRows,
-    OperatorRows,
-    Rows,
-    Sample,
-    SlicedRows,
-    SparseRows,
-)
+from stoptime.spectrum.rows import ArrayRows, OperatorRows, Rows, Sample, SlicedRows, SparseRows
 from stoptime.spectrum.source import Source
 from stoptime.support.arrays import array_namespace, as_dtype, is_device_array, like, on_host
 
@@ -149,17 +144,15 @@ def checked_device(X: Any, y: Any) -> tuple[Any, Any]:
     check_shapes(X, y)
     # y of another type is widened: it must be centred before it is rounded
     y = y if xp.isdtype(y.dtype, floats) else as_dtype(y, xp.float64)
-    if not bool(xp.all(xp.isfinite(y))):
-        raise ValueError("Input y contains NaN or infinity.")
-    return as_dtype(X, xp.float64) if whole else X, y
+    return as_dtype(X, xp.float64) if whole else X, finite_tensor(y, "y")
 
 
-def finite_tensor(X: Any) -> Any:
+def finite_tensor(values: Any, name: str = "X") -> Any:
     """Return a tensor after checking that its numbers are finite."""
-    xp = array_namespace(X)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity.")
-    return X
+    xp = array_namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return values
 
 
 def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample:
@@ -185,3 +178,39 @@ def sample_of(X: Any, y: Any, sample_weight: Any, fit_intercept: bool) -> Sample
         y = check_array(y, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="y")
         check_shapes(rows, y)
     return Sample.of(rows, y, sample_weight, fit_intercept)
+
+
+def classes_of(y: Any, *, several: bool = False) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, and the number of the class of each row, on the host.
+
+    If ``several`` labels are allowed, y may have a column of zeros and ones for each label, which
+    are returned as they are.
+    """
+    if y is None:
+        raise ValueError("A classifier requires y to be passed, but the target y is None.")
+    found = on_host(y)
+    if several and np.ndim(found) == 2 and type_of_target(found) == "multilabel-indicator":
+        marks = np.asarray(found).astype(np.intp)
+        return np.arange(marks.shape[1]), marks
+    if np.ndim(found) == 2 and np.shape(found)[1] > 1:
+        raise ValueError(
+            f"y must have one label for each row; got shape {np.shape(found)}. For several labels, "
+            "fit one classifier to each: sklearn.multioutput.MultiOutputClassifier(model)."
+        )
+    labels = np.asarray(column_or_1d(found, warn=True))
+    # neither None nor NaN nor the NA of pandas is a label
+    if labels.dtype.kind == "O" and any(
+        one is None or type(one).__name__ == "NAType" or one != one  # noqa: PLR0124
+        for one in {*labels.tolist()}
+    ):
+        raise ValueError("Input y contains NaN.")  # the words of scikit-learn
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    classes, places = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must have at least two classes; its rows, n_samples={len(labels)}, have "
+            f"{len(classes)} class."
+        )
+    return classes, places

@@ -111,10 +111,6 @@ class GolubKahan:
         self._left = target / self.power if target is not None and self.power else np.zeros(1)
         self._first_left = self._left
         self._scale = self.corner
-        self._diagonal = self.corner
-        self._misfit = 1.0
-        self._fit = 0.0
-        self._unlearned = np.inf
 
     @property
     def size(self) -> int:
@@ -144,7 +140,6 @@ class GolubKahan:
         self._left = u / alpha
         w = self.basis.orthogonalise(self.matrix.T @ self._left - alpha * v)
         beta = float(np.linalg.norm(w))
-        self._rotate(alpha, beta)
         self.exhausted = self._vanishes(beta) or self.size == min(self.matrix.shape)
         if not self.exhausted:
             self.betas[-1] = beta
@@ -163,31 +158,24 @@ class GolubKahan:
                 "does not solve least squares: use the exact one."
             )
 
-    def _rotate(self, alpha: float, beta: float) -> None:
-        """Add a column to the QR factorisation of B, which gives the gradient as in LSQR."""
-        # the rotation removes alpha: the cosine's share of the misfit is fitted, the sine's is left
-        size = np.hypot(self._diagonal, alpha)
-        cosine = self._diagonal / size
-        added = abs(cosine) * self._misfit
-        self._misfit *= alpha / size
-        self._fit = np.hypot(self._fit, added)
-        self._diagonal = -cosine * beta
-        if self.corner:
-            gradient = self._misfit * abs(self._diagonal) / self.corner
-            self._unlearned = float(max(gradient, added / self._fit))
-
     def _vanishes(self, entry: float) -> bool:
         self._scale = max(self._scale, entry)
         return entry <= max(self.rounding * self._scale, self.floor)
 
     def space(self, *, accurate: bool = False) -> Space:
-        """Diagonalise BᵀB, accurately by the singular values of B, or faster as it is."""
-        k = self.size
-        unlearned = 0.0 if self.exhausted else self._unlearned
-        alphas = np.array(self.alphas)
-        steps = np.array([self.corner, *self.betas[:-1]])[:k]
+        """Return the Krylov space, and the one of two vectors ago unless it is exhausted."""
+        space = self._diagonalised(self.size, accurate)
+        if self.exhausted:
+            return space
+        before = self._diagonalised(max(self.size - 2, int(self.size > 1)), accurate)
+        return space._replace(before=before, coupling=self.alphas[-1] * self.betas[-1])
+
+    def _diagonalised(self, k: int, accurate: bool) -> Space:
+        """Diagonalise BᵀB for k vectors, accurately by the singular values of B, or as it is."""
+        alphas = np.array(self.alphas[:k])
+        steps = np.array([self.corner, *self.betas])[:k]
         if k == 0:
-            return Space(alphas, alphas, np.empty((0, 0)), alphas, unlearned)
+            return Space(alphas, alphas, np.empty((0, 0)))
         if accurate:
             bidiagonal = np.zeros((k + 1, k))
             np.fill_diagonal(bidiagonal, steps)
@@ -202,9 +190,7 @@ class GolubKahan:
             # rounding may turn the smallest eigenvalues negative, which filters refuse
             values = np.maximum(values, TINY)
             first = rotation[0]
-        # the image of the last vector leaves the space by this length, unless it is complete
-        coupling = 0.0 if self.exhausted else self.alphas[-1] * self.betas[-1]
-        return Space(values, self.length * first, rotation, coupling * rotation[-1], unlearned)
+        return Space(values, self.length * first, rotation)
 
 
 @dataclass(frozen=True)
@@ -228,10 +214,6 @@ class KrylovVectors(OnDemand):
                 out += block.T @ own[: len(block)]
                 own = own[len(block) :]
         return out
-
-    def formed(self) -> Floats:
-        """Return the vectors."""
-        return self @ np.eye(len(self.order))
 
 
 @dataclass(frozen=True)
@@ -360,19 +342,12 @@ class KrylovData(SampleData):
 
     @cached_property
     def _rough_largest(self) -> float:
-        """The largest eigenvalue that the response sees, to a per cent; zero if there is none."""
-        largest = 0.0
+        """The largest eigenvalue that the response sees, to about a per cent; zero if none."""
         for number, run in enumerate(self._runs):
-            found = 0.0
-            residual = np.inf
-            # the error of a Ritz value is about the square of its relative residual, a per cent
-            while residual > 0.1 * found and not run.exhausted and run.size < self._share(number):
+            # ten vectors are fewer than the search will need
+            while run.size < min(10, self._share(number)) and not run.exhausted:
                 run.step()
-                space = run.space()
-                found = float(space.values.max(initial=0))
-                residual = float(np.abs(space.leaving[-1:]).sum())
-            largest = max(largest, found)
-        return largest
+        return self._account(self._runs).largest
 
     def _grown(self, want: Want) -> Spectrum:
         """Grow until the paths have converged at all goals, and return the Ritz values."""
@@ -422,10 +397,10 @@ class KrylovData(SampleData):
 
     def _account(self, runs: list[GolubKahan], *, accurate: bool = False) -> Krylov:
         spaces = tuple(run.space(accurate=accurate) for run in runs)
-        hidden = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
+        unseen = len(self._runs) > 1 or len(spaces[0].values) < self.sample.shape[1]
         # probes are counted by themselves
         products = self.sample.X.products - sum(one.products for one in self._probed.values())
-        return Krylov(spaces, hidden, self.options.tol, products)
+        return Krylov(spaces, unseen, self.options.tol, products)
 
     def _assembled(self, goals: tuple[Goal, ...]) -> Spectrum:
         """Return all spaces as one spectrum; each target has a response in its own space only."""

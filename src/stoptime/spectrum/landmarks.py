@@ -12,17 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from sklearn.utils import assert_all_finite
 
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Want
-from stoptime.spectrum.factorise import advising
 from stoptime.spectrum.kinds import rows_in_memory
 from stoptime.spectrum.radial import Columns
 from stoptime.spectrum.row_data import RowData
@@ -65,10 +62,14 @@ class LandmarkFeatures:
         xp = array_namespace(gram)
         identity = like(gram, np.eye(len(gram)))
         jitter = JITTER * float(xp.linalg.trace(gram)) * identity
-        advice = "choose another kernel, or other parameters"
-        with advising(advice, "The kernel is not positive semi-definite on the landmarks", xp):
+        try:
             lower = xp.linalg.cholesky((gram + gram.T) / 2 + jitter)
-        root = _inverse(lower, identity).T
+        except getattr(xp.linalg, "LinAlgError", np.linalg.LinAlgError):
+            raise ValueError(
+                "The kernel is not positive semi-definite on the landmarks: choose another kernel, "
+                "or other parameters."
+            ) from None
+        root = xp.linalg.solve(lower, identity).T
         # landmarks are drawn at random: their mean is near that of all rows
         mean = times_triangle(gram, root).sum(axis=0) / len(gram)
         return root, mean if self.centred else 0 * mean
@@ -109,15 +110,6 @@ def times_triangle(values: Any, triangle: Any) -> Any:
     for some in slices(len(triangle), -(-len(triangle) // 8)):
         out[:, some] = values[:, : some.stop] @ triangle[: some.stop, some]
     return out
-
-
-def _inverse(lower: Any, identity: Any) -> Any:
-    """Return the inverse of a lower triangular matrix, where it is."""
-    if hasattr(lower, "is_cuda"):  # torch
-        return import_module("torch").linalg.solve_triangular(lower, identity, upper=False)
-    if isinstance(lower, np.ndarray):
-        return linalg.solve_triangular(lower, identity, lower=True, check_finite=False)
-    return array_namespace(lower).linalg.solve(lower, identity)
 
 
 class LandmarkRows(Rows):

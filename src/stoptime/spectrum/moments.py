@@ -381,12 +381,12 @@ def _fault(arrays: dict[str, NDArray[Any]]) -> str:
             return f"{name} is missing"
     if arrays["format"] != STATISTICS_FORMAT:
         return f"it is of format {arrays['format']}"
-    p, q = arrays["cross"].shape if arrays["cross"].ndim == 2 else (0, 0)
+    p, q = (*arrays["cross"].shape, 0, 0)[:2]
     shapes = {"gram": (p, p), "cross": (p, q), "target_power": (q,), "weight": ()}
     shapes |= {"origin": (p + q,), "offset": (p + q,)}
-    misfit = any(arrays[name].shape != shape for name, shape in shapes.items()) or p * q == 0
-    misfit |= any(arrays[name].dtype != np.float64 for name in shapes)
-    if misfit or arrays["names"].shape not in {(0,), (p,)}:
+    fits = [arrays[one].shape == shape for one, shape in shapes.items()]
+    fits += [arrays[one].dtype == np.float64 for one in shapes]
+    if not all(fits) or p * q == 0 or arrays["names"].shape not in {(0,), (p,)}:
         return "its arrays do not fit each other"
     finite = all(np.isfinite(arrays[name]).all() for name in shapes)
     return "" if finite else "it has values that are not finite"

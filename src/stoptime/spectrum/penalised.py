@@ -29,15 +29,7 @@ from stoptime.spectrum.penalty import Scaling, StandardForm, singular, standard_
 from stoptime.spectrum.row_data import RowData
 from stoptime.spectrum.rows import Rows, Sample
 from stoptime.spectrum.streams import StreamData
-from stoptime.support.arrays import (
-    EPS,
-    Array,
-    Floats,
-    array_namespace,
-    as_float64,
-    like,
-    on_host,
-)
+from stoptime.support.arrays import EPS, Array, Floats, array_namespace, as_float64, like, on_host
 
 if TYPE_CHECKING:
     from stoptime.spectrum.data import Fold
@@ -172,9 +164,6 @@ class _Mapped(OnDemand):
 
     def __matmul__(self, components: Any) -> Any:
         return self.back @ (self.vectors @ components)
-
-    def formed(self) -> Any:
-        return self.back @ self.vectors.formed()
 
 
 class _StandardRows(Rows):

@@ -21,18 +21,10 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances, pairwise_kernels
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from stoptime.spectrum.accuracy import check_scale
-from stoptime.support.arrays import (
-    EPS,
-    array_namespace,
-    as_float64,
-    constant,
-    like,
-    on_host,
-    slices,
-)
+from stoptime.spectrum.rows import ArrayRows, SparseRows
+from stoptime.support.arrays import EPS, array_namespace, as_float64, constant, like, on_host
 
 Order = Literal[1, 2]
 ORDERS: dict[str, Order] = {"rbf": 2, "laplacian": 1, "matern": 2}
@@ -82,23 +74,16 @@ class Columns:
         """Return means and standard deviations of the columns; a sparse matrix is not centred."""
         if not (centred or scaled):
             return cls()
-        if sparse.issparse(rows):
-            mean, variance = mean_variance_axis(rows.astype(np.float64), 0, weights)
-            return cls(None, _deviations(mean, variance) if scaled else None)
-        shift = as_float64(rows[0])
-        total: Any = 0
-        squares: Any = 0
-        shares = None if weights is None else like(rows, np.asarray(weights) / np.sum(weights))
+        X = SparseRows(rows.astype(np.float64)) if sparse.issparse(rows) else ArrayRows(rows)
+        weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        shares = like(rows, weights / weights.sum())
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is found with the rows
-            for block in slices(rows.shape[0], 2**20 // rows.shape[1]):
-                part = as_float64(rows[block]) - shift
-                share = part[:, 0] * 0 + 1 / rows.shape[0] if shares is None else shares[block]
-                total = total + share @ part
-                squares = squares + share @ part**2
-            mean = np.asarray(on_host(shift + total))
-            variance = np.asarray(on_host(squares - total**2)).clip(0)
-        scale = _deviations(mean, variance) if scaled else None
-        return cls(like(rows, mean), None if scale is None else like(rows, scale))
+            mean = X.times_t(shares)
+            # the mean of large numbers is itself rounded
+            off = sum(shares[some] @ (X.read(some) - mean) for some in X.blocks())
+            variance = X.mean_squares(shares, mean) - off**2
+        scale = _deviations(on_host(mean), np.maximum(on_host(variance), 0))
+        return cls(None if sparse.issparse(rows) else mean, like(rows, scale) if scaled else None)
 
     @property
     def on_host(self) -> Columns:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import check_cv
 
-from stoptime.spectrum.accuracy import ReachError, are_dead, unresolved
+from stoptime.spectrum.accuracy import ReachError, unresolved
 from stoptime.spectrum.base import Spectrum
 from stoptime.spectrum.data import Data, Fold, RowsToTest, Want
 from stoptime.spectrum.factorise import by_features, by_rows, by_svd, column_powers
@@ -27,10 +27,6 @@ from stoptime.support.arrays import Array, Floats, like, on_host
 from stoptime.support.checks import row_numbers
 
 Splits = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
-
-
-class LostColumnsError(ReachError):
-    """Columns are lost to rounding beside much larger ones, and the stops need them."""
 
 
 class SampleData(Data):
@@ -104,11 +100,7 @@ class RowData(SampleData):
         # a step that depends on the data, and the gains of conjugate gradients, are known now
         if want.gain <= most or want.gain_for(found) <= most:
             return found
-        powers = column_powers(self.sample)
-        if want.names_dead_columns or not are_dead(powers, self.sample.rounding):
-            raise LostColumnsError(_lost_in_words(self.sample, powers, most))
-        accuracy: Any = found.accuracy
-        return replace(found, accuracy=replace(accuracy, hidden=0.0))
+        raise ReachError(_lost_in_words(self.sample, column_powers(self.sample), most))
 
     def _is_enough(self, found: Spectrum, want: Want) -> bool:
         """Tell whether products of X are accurate enough."""

@@ -95,7 +95,7 @@ class Rows(ABC):
 
     def take(self, chosen: NDArray[np.intp]) -> Rows:
         """Return some of the rows, in the order of these numbers; nothing is read."""
-        return SomeRows(self, chosen)
+        return _SomeRows(self, chosen)
 
     def blocks(self, width: int | None = None) -> Iterator[slice]:
         """Cut the rows into blocks whose copies, or so many numbers for each row, are small."""
@@ -296,7 +296,7 @@ class SlicedRows(Rows):
         return slices(self.shape[0], -(-height // unit) * unit)
 
 
-class SomeRows(Rows):
+class _SomeRows(Rows):
     """Some of the rows of others, in the order of their numbers."""
 
     def __init__(self, rows: Rows, chosen: NDArray[np.intp]) -> None:
@@ -310,19 +310,15 @@ class SomeRows(Rows):
 
     @property
     def can_be_copied(self) -> bool:
-        """As all rows."""
         return self.rows.can_be_copied
 
     def read(self, index: Index) -> Any:
-        """Return some of these rows."""
         return self.rows.read(self.chosen[index])
 
     def matrix(self, index: Index = slice(None)) -> Any:
-        """Return some of these rows as they are in memory."""
         return self.rows.matrix(self.chosen[index])
 
     def rotated(self, index: Index, mean: Any, vectors: Any) -> Any:
-        """Return some centred rows times vectors."""
         return self.rows.rotated(self.chosen[index], mean, vectors)
 
 
@@ -409,11 +405,7 @@ class Sample:
     def target_power(self) -> Floats:
         """Return the mean squares of the centred y, after a check of its scale."""
         mean = self.means[1]
-        power: Any = 0
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is found by the check
-            for block in self.X.blocks(self.n_targets):
-                power = power + self.shares[block] @ (as_float64(self.y[block]) - mean) ** 2
-        power = np.asarray(on_host(power))
+        power = np.asarray(on_host(ArrayRows(self.y).mean_squares(self.shares, mean)))
         check_scale("y", power, on_host(mean))
         return power
 

@@ -42,11 +42,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Folds:
-    """The fold of each row, by ``labels`` or by the ``ends`` of folds of consecutive rows."""
+    """The fold of each row, by ``labels``, or of each block where the labels are None."""
 
     count: int
-    labels: NDArray[np.intp] | None = None
-    ends: NDArray[np.intp] | None = None
+    labels: NDArray[np.integer[Any]] | None = None
 
     @classmethod
     def of(cls, cv: Any, n_rows: int | None, groups: ArrayLike | None = None) -> Folds:
@@ -59,9 +58,9 @@ class Folds:
                 raise ValueError(f"cv={cv} must be at least 2{most}.")
             if n_rows is None:
                 return cls(int(cv))
-            # the folds of KFold(cv), without a list of the rows, which may be too long for memory
+            # the folds of KFold(cv), in as little memory as they need
             sizes = np.full(cv, n_rows // cv) + (np.arange(cv) < n_rows % cv)
-            return cls(int(cv), ends=np.cumsum(sizes))
+            return cls(int(cv), np.repeat(np.arange(cv, dtype=np.min_scalar_type(cv)), sizes))
         if n_rows is None:
             raise ValueError(
                 "cv must be a whole number if the number of rows is not known in advance, because "
@@ -86,14 +85,10 @@ class Folds:
 
     def within(self, block: int, rows: slice | None) -> Labels:
         """Return the fold of each row of a block, or one fold for all of them."""
-        if self.labels is not None and rows is not None:
-            return self.labels[rows]
-        if self.ends is not None and rows is not None:
-            numbers = np.arange(rows.start, max(rows.start + 1, rows.stop))
-            found = np.searchsorted(self.ends, numbers, side="right")
-            return int(found[0]) if found[0] == found[-1] else found
-        # the number of rows is unknown: fold k tests blocks k, k + count, and so on
-        return block % self.count
+        if self.labels is None or rows is None:
+            # the number of rows is unknown: fold k tests blocks k, k + count, and so on
+            return block % self.count
+        return self.labels[rows]
 
 
 class Source(ABC):

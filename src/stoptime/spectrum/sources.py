@@ -1,4 +1,4 @@
-"""Streamed data of any origin: arrays on disk, Parquet, CSV, Dask collections, or a user's own."""
+"""Streamed data of any origin, and new rows of any kind: arrays on disk, tables, Dask, own ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import assert_all_finite
 
-from stoptime.spectrum.kinds import kind_of
+from stoptime.spectrum.kinds import DTYPES, kind_of, rows_in_memory
 from stoptime.spectrum.moments import Statistics, check_size, column_names
 from stoptime.spectrum.source import (
+    WITHOUT_BLOCKS,
+    WITHOUT_RESPONSE,
     Block,
     Folds,
     OfBlock,
@@ -24,6 +27,7 @@ from stoptime.spectrum.source import (
     merged_sums,
     sums_of_block,
 )
+from stoptime.support.arrays import is_device_array
 from stoptime.support.checks import installed, whole_number
 
 Columns = str | Sequence[str]
@@ -168,15 +172,12 @@ class Chunks(Source):
         if len(set(used)) != len(used) or not features:
             raise ValueError("target, weight and at least one feature must be different columns.")
         check_size(len(features))
-        reader: Any = form
-        if form == "csv":
-            # numbers are numbers from the first row on, whatever the first rows look like
-            types = dict.fromkeys(used, _arrow("pyarrow").float64())
-            convert = _arrow("pyarrow.csv").ConvertOptions(column_types=types)
-            reader = sets.CsvFileFormat(convert_options=convert)
-        table = sets.dataset(list(map(str, files)), format=reader)
+        # numbers are numbers from the first row on, whatever the first rows look like
+        arrow = _arrow("pyarrow")
+        schema = arrow.schema([(name, arrow.float64()) for name in used])
+        table = sets.dataset(list(map(str, files)), schema, format=form)
         for file, fragment in zip(files, table.get_fragments(), strict=True):
-            _check_columns(used, file.name, fragment.physical_schema, table.schema)
+            _check_columns(used, file.name, fragment.physical_schema, typed=form == "parquet")
         n_rows = table.count_rows() if form == "parquet" else None
         height = _rows_per_block(rows, len(used))
         # more read ahead would hold more blocks in memory
@@ -224,20 +225,18 @@ def as_stream(X: Any, y: Any = None, sample_weight: Any = None) -> Source | Stat
     return X
 
 
-def _check_columns(used: list[str], file: str, schema: Any, first: Any) -> None:
-    """Raise an error for a missing column, or one without numbers or of another type."""
+def _check_columns(used: list[str], file: str, schema: Any, *, typed: bool) -> None:
+    """Raise an error for a missing column, or one without numbers."""
     if missing := [name for name in used if name not in schema.names]:
         known = ", ".join(map(repr, schema.names[:8]))
         more = " ..." if len(schema.names) > 8 else ""
         raise ValueError(f"{file} has no column {missing[0]!r}; it has {known}{more}.")
     types = _arrow("pyarrow.types")
-    for name in used:
+    for name in used if typed else ():
         kind = schema.field(name).type
-        holds = f"Column {name!r} of {file} holds {kind}"
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            holds = f"Column {name!r} of {file} holds {kind}"
             raise TypeError(f"{holds}, not numbers: leave it out or encode it.")
-        if kind != first.field(name).type:
-            raise TypeError(f"{holds}, but {first.field(name).type} in the first file.")
 
 
 def _arrow(module: str) -> Any:
@@ -348,10 +347,7 @@ class DaskRows(Source):
 def dask_rows(X: Any) -> Any:
     """Return new rows as a Dask array with one block of columns."""
     rows = _numbers("X", X)
-    if rows.ndim == 2 and rows.numblocks[1] > 1:
-        _check_known(rows, "X has several blocks of columns and")
-        rows = rows.rechunk({1: -1})
-    return rows
+    return rows.rechunk({1: -1}) if rows.ndim == 2 and rows.numblocks[1] > 1 else rows
 
 
 def _numbers(name: str, data: Any) -> Any:
@@ -369,22 +365,12 @@ def _numbers(name: str, data: Any) -> Any:
     return data.to_dask_array() if hasattr(data, "to_dask_array") else data
 
 
-def _check_known(array: Any, what: str) -> None:
-    if np.isnan(array.shape[0]):
-        raise ValueError(
-            f"{what} blocks of unknown length: use compute_chunk_sizes(), or "
-            "df.to_dask_array(lengths=True)."
-        )
-
-
 def _aligned(name: str, data: Any, X: Any) -> Any:
     """Return a Dask array with the blocks of rows of X."""
     import dask.array as da  # noqa: PLC0415 - an extra
 
-    if not hasattr(data, "__dask_graph__"):
-        _check_known(X, f"X must have the rows of {name}, an array in memory, but has")
-        data = da.from_array(np.asarray(data), chunks=-1)
-    array = _numbers(name, data)
+    in_memory = not hasattr(data, "__dask_graph__")
+    array = da.from_array(np.asarray(data), chunks=-1) if in_memory else _numbers(name, data)
     if array.ndim not in ({1, 2} if name == "y" else {1}):
         shape = "(n,) or (n, n_targets)" if name == "y" else "(n,)"
         raise ValueError(f"{name} must be of shape {shape}; got {array.ndim} dimensions.")
@@ -392,10 +378,69 @@ def _aligned(name: str, data: Any, X: Any) -> Any:
     if np.isnan(n) or np.isnan(length):
         if array.numblocks[0] != X.numblocks[0]:
             raise ValueError(
-                f"X and {name} must have the same blocks where their lengths are unknown; "
-                f"got {X.numblocks[0]} and {array.numblocks[0]}."
+                f"X and {name} must have the same blocks where their lengths are unknown; got "
+                f"{X.numblocks[0]} and {array.numblocks[0]}. Use compute_chunk_sizes(), or "
+                "df.to_dask_array(lengths=True)."
             )
         return array
     if length != n:
         raise ValueError(f"X and {name} must have the same rows; got {n} and {length}.")
     return array.rechunk((X.chunks[0], *array.shape[1:]))
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows that can be multiplied with coefficients: array, matrix, operator, tensor or chunks.
+
+    ``names`` are those of columns that scikit-learn has not checked already. The products of a
+    Dask collection, whose rows are not in memory, are lazy.
+    """
+
+    X: Any
+    names: Any = None
+    in_memory: bool = True
+
+    def predicted(self, coef: Any, intercept: Any) -> Any:
+        """Return predictions where the coefficients are; lazy ones for Dask."""
+        if not isinstance(self.X, Source):
+            return self.X @ coef + intercept
+        return np.concatenate([fit for _, fit in _predicted(self.X, coef, intercept)])
+
+    def scored(self, coef: Any, intercept: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return response, predictions and weights in one pass, if the rows contain them."""
+        if not isinstance(self.X, Source):
+            raise ValueError("y must be given with X: only chunks contain both rows and response.")  # noqa: TRY004
+        if sample_weight is not None:
+            raise ValueError(f"{self.X} contains the weights already: leave sample_weight out.")
+        parts = []
+        for (X, y, weight), fit in _predicted(self.X, coef, intercept):
+            if y is None:
+                raise ValueError(WITHOUT_RESPONSE)
+            parts.append((np.asarray(y), fit, np.ones(len(X)) if weight is None else weight))
+        if not parts:
+            raise ValueError(WITHOUT_BLOCKS)
+        response, predicted, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return response, predicted, weights
+
+
+def _predicted(source: Source, coef: Any, intercept: Any) -> Iterator[tuple[Block, Any]]:
+    for block in source.blocks():
+        X = np.asarray(block.X)
+        assert_all_finite(X, input_name="X")
+        yield block, X @ coef + intercept
+
+
+def open_rows(X: Any, coef: Any, validate: Callable[..., Any]) -> NewRows:
+    """Open new rows of any kind; ``validate`` checks arrays and sparse matrices in memory."""
+    kind = kind_of(X)
+    on_device = is_device_array(X) or is_device_array(coef)
+    if kind in {"dense", "sparse"} and not on_device:
+        return NewRows(validate(X, dtype=DTYPES, accept_sparse=["csr", "csc"]))
+    if kind in {"dense", "sparse", "operator", "rows"} or on_device:
+        return NewRows(rows_in_memory(X, coef))
+    if isinstance(X, Statistics):
+        raise TypeError("Statistics contain no rows to predict.")
+    if hasattr(X, "__dask_graph__"):
+        return NewRows(dask_rows(X), getattr(X, "columns", None), in_memory=False)
+    chunks = X if isinstance(X, Source) else Chunks.of(X)
+    return NewRows(chunks, chunks.names, in_memory=False)

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import check_cv
 
 from stoptime.estimators import probabilities
 from stoptime.estimators.classifier import StoppedClassifierCV
@@ -22,7 +21,7 @@ from stoptime.stopping.registry import get_rule
 from stoptime.support.arrays import Array, Floats
 from stoptime.support.progress import warnings_noted
 from stoptime.tables import results
-from stoptime.tables.intervals import last_step, predict_interval, prepared
+from stoptime.tables.intervals import last_step, predict_interval
 from stoptime.tables.preparation import TablePreparation
 
 
@@ -76,12 +75,13 @@ class TableFit:
     """A fitted model with its data: what :func:`stoptime.fit_table` returns, and a report takes.
 
     ``pipeline`` is a fitted Pipeline, or an estimator alone; it was fitted to the rows ``X``, of
-    which every one has a target. ``y`` and ``target`` are what the estimator at its end was fitted
-    to, such as a logarithm. Printed, it is a summary.
+    which every one has a target. The estimator at its end was fitted to the matrix ``features`` and
+    to ``y``, named ``target``, such as a logarithm. Printed, it is a summary.
     """
 
     pipeline: Any
     X: Any
+    features: Array
     y: NDArray[Any]
     target: str = "y"
     sample_weight: Array | None = None
@@ -102,26 +102,17 @@ class TableFit:
     @property
     def preparation(self) -> TablePreparation | None:
         """The preparation of the table; None if the features are prepared otherwise."""
-        steps = self.pipeline.steps if isinstance(self.pipeline, Pipeline) else []
-        alone = len(steps) == 2 and isinstance(steps[0][1], TablePreparation)
-        return steps[0][1] if alone else None
-
-    @cached_property
-    def features(self) -> Array:
-        """The matrix that the estimator was fitted to."""
-        with warnings_noted():  # which are for new rows
-            rows = prepared(self.pipeline, self.X)
-        return np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
+        first = self.pipeline[0] if len(getattr(self.pipeline, "steps", ())) == 2 else None
+        return first if isinstance(first, TablePreparation) else None
 
     @cached_property
     def feature_names(self) -> list[str]:
         """The names of the features."""
-        names: Any = [f"x{i}" for i in range(self.features.shape[1])]
-        names = getattr(self.model, "feature_names_in_", names)
         # an estimator alone, or a step without names
         with suppress(AttributeError, TypeError, ValueError):
-            names = self.pipeline[:-1].get_feature_names_out()
-        return [str(one) for one in names]
+            return [*map(str, self.pipeline[:-1].get_feature_names_out())]
+        unnamed = [f"x{i}" for i in range(self.features.shape[1])]
+        return [*map(str, getattr(self.model, "feature_names_in_", unnamed))]
 
     @property
     def weights(self) -> Array:
@@ -139,10 +130,12 @@ class TableFit:
     @property
     def rule_in_words(self) -> str:
         """Who chose the stop: leave-one-out, cross-validation, or another rule by its name."""
-        cv = self.model.cv
-        if cv is not None:
-            folds = cv.get_n_splits(self.features) if hasattr(cv, "get_n_splits") else cv
-            return f"{folds}-fold cross-validation" if isinstance(folds, int) else "folds"
+        if self.model.cv is not None:
+            # folds of groups are not known without these
+            with suppress(ValueError):
+                count = check_cv(self.model.cv).get_n_splits(self.features)
+                return f"{count}-fold cross-validation"
+            return "cross-validation"
         name = get_rule(self.model.rule).name
         return "leave-one-out" if name == "loo" else f'the rule "{name}"'
 
@@ -156,21 +149,20 @@ class TableFit:
         spread = model.choice_.standard_error
         # a rule may judge the fit by the rows that were fitted, and a score is no squared error
         if not get_rule(model.rule, model.cv).predicts_new_rows or model.scoring is not None:
-            how = "" if residuals is None else "leave-one-out"
-            mse, spread = np.nan, None
-            if residuals is not None:
-                mse, spread = weighted_mean(residuals**2, self.weights)
-        variance = np.average(
-            (self.y - np.average(self.y, weights=self.weights)) ** 2, weights=self.weights
-        )
+            if residuals is None:
+                return Errors("", np.nan, None, None, np.nan)
+            how = "leave-one-out"
+            mse, spread = weighted_mean(residuals**2, self.weights)
         rmse = float(np.sqrt(mse))
-        return Errors(
-            how,
-            rmse,
-            None if spread is None or rmse == 0 else float(spread) / (2 * rmse),
-            None if residuals is None else weighted_mean(np.abs(residuals), self.weights)[0],
-            float(1 - mse / variance) if variance > 0 else 0.0,
-        )
+        # the root is linear in the mean square to first order
+        spread = None if spread is None or rmse == 0 else float(spread) / (2 * rmse)
+        mae = None
+        if residuals is not None:
+            mae = weighted_mean(np.abs(residuals), self.weights)[0]
+        mean = np.average(self.y, weights=self.weights)
+        variance = np.average((self.y - mean) ** 2, weights=self.weights)
+        explained = float(1 - mse / variance) if variance > 0 else 0.0
+        return Errors(how, rmse, spread, mae, explained)
 
     @cached_property
     def classes(self) -> ClassErrors | None:
@@ -224,11 +216,11 @@ class TableFit:
         if self.preparation is not None:
             columns = np.array(self.preparation.columns_of_features())
         coef = np.atleast_2d(self.model.coef_)
+        centred = self.features - np.average(self.features, axis=0, weights=self.weights)
         found: dict[str, float] = {}
         for name in dict.fromkeys(columns.tolist()):
-            moved = self.features[:, columns == name] @ coef[:, columns == name].T
-            mean = np.average(moved, axis=0, weights=self.weights)
-            power = np.average((moved - mean) ** 2, axis=0, weights=self.weights)
+            moved = centred[:, columns == name] @ coef[:, columns == name].T
+            power = np.average(moved**2, axis=0, weights=self.weights)
             found[name] = float(np.sqrt(power).mean())
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
@@ -253,7 +245,9 @@ def compared(fit: TableFit) -> tuple[Score, ...]:
     """
     found: list[Score] = []
     ours = np.zeros(len(fit.y))
-    for name, one in _mistakes(fit).items():
+    with warnings_noted():  # the fit itself has warned
+        mistakes = _mistakes(fit)
+    for name, one in mistakes.items():
         loss = one if fit.classifies else one**2
         error = np.average(loss, weights=fit.weights)
         mae = None
@@ -290,23 +284,18 @@ def _mistakes(fit: TableFit) -> dict[str, Array]:
     y = np.asarray(fit.y, np.float64)
     options["sample_weight"] = fit.sample_weight
     least = left_out_residuals(fit.features, y, "ridge", np.inf, **options)
-    found["least squares"] = np.asarray(least)
-    others = fit.weights.sum() - fit.weights
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = (fit.weights @ y - fit.weights * y) / others
-    found["the mean"] = np.where(others > 0, y - mean, 0.0)
-    return found
+    mean = left_out_residuals(0 * y[:, None], y, "ridge", 0.0, sample_weight=fit.sample_weight)
+    return {**found, "least squares": np.asarray(least), "the mean": np.asarray(mean)}
 
 
 def _mistakes_of(model: Any, y: Array) -> Any:
+    """Return such residuals or ones of a fitted model, or None if it left no rows out."""
     if not is_classifier(model):
-        residuals = model.left_out_residuals_
-        return None if residuals is None else np.asarray(residuals, np.float64)
-    decisions = model.left_out_decisions_
-    if decisions is None:
+        return model.left_out_residuals_
+    if model.left_out_decisions_ is None:
         return None
-    predicted = model.classes_[probabilities.likeliest(np.asarray(decisions))]
-    return (predicted != y).astype(np.float64)
+    predicted = probabilities.likeliest(np.asarray(model.left_out_decisions_))
+    return (model.classes_[predicted] != y).astype(np.float64)
 
 
 def weighted_mean(values: Any, weights: Array) -> tuple[float, float]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.feature_selection import r_regression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
@@ -16,7 +18,6 @@ from stoptime.estimators.classifier import StoppedClassifierCV
 from stoptime.estimators.linear import StoppedRegressorCV
 from stoptime.support.progress import warnings_noted
 from stoptime.tables.assessment import TableFit, compared
-from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import TablePreparation, as_frame, check_columns, counted
 from stoptime.tables.reading import Table, read_table
 from stoptime.tables.values import Form, pandas, read, words
@@ -30,7 +31,6 @@ def fit_table(
     weights: str | None = None,
     classify: bool | None = None,
     log: bool = False,
-    complete_rows: bool = False,
     compare: bool = True,
     progress: Callable[[str], None] | None = None,
     **options: Any,
@@ -52,8 +52,6 @@ def fit_table(
     log : bool, default=False
         Whether to fit the logarithm of a positive target. Predictions and intervals are in the
         units of the target, errors and coefficients in those of its logarithm.
-    complete_rows : bool, default=False
-        Whether to leave out rows with a missing value instead of filling it in.
     compare : bool, default=True
         Whether to compare with ridge, least squares and a constant, by leave-one-out.
     progress : callable, optional
@@ -81,11 +79,9 @@ def fit_table(
     step("reading")
     table = read_table(frame) if isinstance(frame, str | Path) else frame
     if not isinstance(table, Table):
-        table = Table(as_frame(frame), "a data frame")
+        table = Table(frame, "a data frame")
+    rows = as_frame(table.frame)
     preparation = TablePreparation() if preparation is None else clone(preparation)
-    rows = table.frame
-    if not len(rows):
-        raise ValueError("The table has no rows.")
     others = [target, *([] if weights is None else [weights])]
     check_columns(others, list(rows.columns))
     step("preparing")
@@ -93,45 +89,35 @@ def fit_table(
     y, known, classes, told = _target(preparation.cleaned(rows[target]), target, wanted)
     notes = [*table.messages, *told]
     rows = rows[known]
-    if complete_rows:
-        some = rows.drop(columns=others)
-        gaps = clone(preparation).set_params(missing="impute").fit(some).gaps(some)
-        if gaps.any():
-            notes.append(f"{counted(int(gaps.sum()), 'row')} with missing values left out.")
-        rows = rows[~gaps]
-        y = y[~gaps]
-        preparation.set_params(missing="error")
     X = rows.drop(columns=others)
     shares = None if weights is None else _weights(rows[weights], weights)
     _check_response(y, target, log=log)
-    y = np.log(y) if log else y
     step("fitting")
     if isinstance(options.get("cv"), int):
         # tables are often sorted, so that folds are shuffled
         folds = StratifiedKFold if classes else KFold
         options["cv"] = folds(options["cv"], shuffle=True, random_state=0)
-    estimator: Any = (StoppedClassifierCV if classes else StoppedRegressorCV)(**options)
+    model: Any = (StoppedClassifierCV if classes else StoppedRegressorCV)(**options)
+    if log:
+        model = TransformedTargetRegressor(model, func=np.log, inverse_func=np.exp)
     with warnings_noted() as warned:
         Z = preparation.fit_transform(X, sample_weight=shares)
-        estimator.fit(Z, y, shares)
-    last = of_log(estimator) if log else estimator
-    pipeline = Pipeline([("preparation", preparation), ("model", last)])
-    notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
+        model.fit(Z, y, sample_weight=shares)
+    pipeline = Pipeline([("preparation", preparation), ("model", model)])
     name = f"log({target})" if log else target
-    fit = TableFit(pipeline, X, y, name, shares, tuple(notes), source=table.source)
-    if compare:
-        step("comparing")
-        vars(fit)["features"] = Z  # known already
-        with warnings_noted():  # the fit itself has warned
-            fit = replace(fit, scores=compared(fit))
-    vars(fit)["features"] = Z
-    return fit
+    y = np.log(y) if log else y
+    notes += [*preparation.notes_, *warned, *_copies(Z, y, preparation.get_feature_names_out())]
+    fit = TableFit(pipeline, X, Z, y, name, shares, tuple(notes), source=table.source)
+    if not compare:
+        return fit
+    step("comparing")
+    return replace(fit, scores=compared(fit))
 
 
 def _target(series: Any, name: str, classify: bool | None) -> tuple[Any, Any, bool, list[str]]:
     """Return the target of the rows that have one, which rows, whether classes, and notes."""
     texts = words(series)
-    known = np.array([one is not None for one in texts])
+    known = np.array([one is not None for one in texts], dtype=bool)
     # categories are classes also where they are numbers
     category = classify is not False and isinstance(series.dtype, pandas().CategoricalDtype)
     try:
@@ -219,12 +205,6 @@ def _check_response(y: Any, name: str, *, log: bool) -> None:
 def _copies(Z: Any, y: Any, names: Any) -> list[str]:
     """Return a note if one feature alone gives the target, up to rounding."""
     response = np.unique(y, return_inverse=True)[1] if y.dtype.kind not in "fiu" else y
-    centred = response - np.mean(response, dtype=np.float64)
-    columns = Z - Z.mean(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cosines = np.abs(centred @ columns) / np.sqrt(
-            (centred @ centred) * (columns**2).sum(axis=0)
-        )
-    same = names[cosines > 1 - 1e-9].tolist()
+    same = names[np.abs(r_regression(Z, response)) > 1 - 1e-9].tolist()
     told = "determines the target exactly: is it a copy? drop leaves it out."
     return [f'The feature "{same[0]}" {told}'] if same else []

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.dummy import DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from stoptime.support.arrays import Floats
@@ -16,7 +15,8 @@ def predict_interval(model: Any, X: Any, confidence: float = 0.9, **options: Any
     """Return lower and upper ends of prediction intervals, along a new last axis.
 
     A Pipeline transforms X first, and a TransformedTargetRegressor maps the ends back to the units
-    of y: the order of values is all that an interval needs, so its confidence stays the same.
+    of y: the order of values is all that an interval needs, so its confidence stays the same. A
+    transformation that is not monotone within an interval is refused.
 
     Parameters
     ----------
@@ -49,9 +49,7 @@ def predict_interval(model: Any, X: Any, confidence: float = 0.9, **options: Any
         return predict_interval(model[-1], prepared(model, X), confidence, **options)
     if isinstance(model, TransformedTargetRegressor):
         ends = predict_interval(model.regressor_, X, confidence, **options)
-        each = [ends[..., i].reshape(len(ends), -1) for i in (0, 1)]
-        back = np.stack([model.transformer_.inverse_transform(one) for one in each], axis=-1)
-        return np.sort(back.reshape(ends.shape), axis=-1)  # a decreasing function swaps the ends
+        return _mapped_back(model.transformer_, ends)
     if hasattr(model, "best_estimator_"):
         return predict_interval(model.best_estimator_, X, confidence, **options)
     if not hasattr(model, "predict_interval"):
@@ -60,6 +58,23 @@ def predict_interval(model: Any, X: Any, confidence: float = 0.9, **options: Any
             "chose its stop, such as StoppedRegressorCV."
         )
     return model.predict_interval(X, confidence, **options)  # type: ignore[no-any-return]
+
+
+def _mapped_back(transformer: Any, ends: Floats) -> Floats:
+    """Return the ends in the units of the target; refuse a function that turns between them."""
+    low, high = ends[..., 0], ends[..., 1]
+    inside = [low + share * (high - low) for share in np.linspace(0, 1, 33)]
+    # a transformer takes a matrix with a column for each target
+    columns = [one.reshape(len(ends), -1) for one in inside]
+    back = np.stack([transformer.inverse_transform(one) for one in columns], axis=-1)
+    found = np.sort(back[..., [0, -1]], axis=-1)  # a decreasing function swaps the ends
+    room = 1e-9 * np.abs(found).max(axis=-1, keepdims=True)
+    if np.any((back < found[..., :1] - room) | (back > found[..., 1:] + room)):
+        raise ValueError(
+            "The inverse transformation of the target turns within an interval, so that its values "
+            "at the ends do not bound those between: intervals need a monotone transformation."
+        )
+    return np.reshape(found, ends.shape)
 
 
 def prepared(model: Any, X: Any) -> Any:
@@ -71,11 +86,3 @@ def last_step(model: Any) -> Any:
     """Return the estimator at the end of a pipeline, without a transformation of its target."""
     last = model[-1] if isinstance(model, Pipeline) else model
     return last.regressor_ if isinstance(last, TransformedTargetRegressor) else last
-
-
-def of_log(regressor: Any) -> TransformedTargetRegressor:
-    """Return a fitted estimator of the target itself, for one that was fitted to its logarithm."""
-    model = TransformedTargetRegressor(DummyRegressor(), func=np.log, inverse_func=np.exp)
-    model.fit([[0.0]], [1.0])
-    model.regressor = model.regressor_ = regressor
-    return model

@@ -47,6 +47,7 @@ class Decision:
         return [] if self.kind == "dropped" else [self.column]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TablePreparation(TransformerMixin, BaseEstimator):
     """Turn the columns of a data frame into numbers, as ``stoptime fit`` does.
 
@@ -103,22 +104,12 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         "https://stoptime.github.io/stoptime/api/showing.html#stoptime.{estimator_name}"
     )
 
-    def __init__(
-        self,
-        *,
-        missing: Literal["impute", "error"] = "impute",
-        categories: int = 50,
-        standardise: bool = True,
-        kinds: Mapping[str, str] | None = None,
-        drop: Sequence[str] = (),
-        na: Sequence[Any] = (),
-    ) -> None:
-        self.missing = missing
-        self.categories = categories
-        self.standardise = standardise
-        self.kinds = kinds
-        self.drop = drop
-        self.na = na
+    missing: Literal["impute", "error"] = "impute"
+    categories: int = 50
+    standardise: bool = True
+    kinds: Mapping[str, str] | None = None
+    drop: Sequence[str] = ()
+    na: Sequence[Any] = ()
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Decide what becomes of every column.
@@ -137,9 +128,9 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         check_columns([*self.drop, *(self.kinds or {})], list(frame.columns))
         frame = frame.drop(columns=list(self.drop))
+        # a column that could have either decimal sign has that of the other columns
         signs = {decimal_sign(one) for _, one in frame.items()}
-        # a column that could have either sign has that of the other columns
-        decimal = "," if signs >= {","} and "." not in signs else ""
+        decimal = "," if "," in signs and "." not in signs else ""
         self.decisions_: dict[str, Decision] = {}
         columns: dict[str, Any] = {}
         for name in frame.columns:
@@ -148,8 +139,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if not self.kept():
             raise ValueError(" ".join(["No column is left to learn from.", *self.notes_]))
         Z, changed = _features(columns, self.kept())
-        changed.pop(UNKNOWN, None)  # the notes name rare categories already
-        self.notes_ += _told(changed)
+        self.notes_ += [one for one in changed if not one.startswith(UNKNOWN)]  # noted as rare
         self.center_ = np.zeros(Z.shape[1])
         self.scale_ = np.ones(Z.shape[1])
         if self.standardise:
@@ -164,17 +154,33 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         filled in or not recognised is told by a PreparationWarning.
         """
         check_is_fitted(self)
-        table, other = self._typed(X)
-        gaps = table.isna().sum()
-        if self.missing == "error" and gaps.any():
-            name, count = gaps.idxmax(), counted(int(gaps.max()), "missing value")
-            raise ValueError(f'Column "{name}" has {count}, and no row of the fit had any.')
-        Z, changed = _features(table, self.kept())
+        frame = as_frame(X, self.feature_names_in_.tolist())
+        check_columns([one.column for one in self.kept()], list(frame.columns))
+        columns: dict[str, Any] = {}
+        other: list[str] = []
+        for one in self.kept():
+            series = self.cleaned(frame[one.column])
+            form, values = _read(one.column, series, one.form)
+            gaps = int(np.count_nonzero(pandas().isna(values)))
+            if gaps and self.missing == "error":
+                told = f'Column "{one.column}" has {counted(gaps, "missing value")}'
+                raise ValueError(f"{told}, and no row of the fit had any.")
+            if gaps == len(values):
+                values = np.full(gaps, None if one.kind == "text" else np.nan)
+            elif form.kind != one.form.kind:
+                raise ValueError(
+                    f'Column "{one.column}" must hold {one.kind}s as in fitting: '
+                    f"{_example(series, one.form)}. Correct it, or name the values that are "
+                    "missing by na."
+                )
+            elif _may_differ(one.form, form):
+                other.append(f"{one.column} ({_example(series)})")
+            columns[one.column] = values
+        Z, notes = _features(columns, self.kept())
         if other:
-            changed["Written in another form than in fitting, so check units, signs and dates"] = (
-                other
-            )
-        for note in _told(changed):
+            what = "Written in another form than in fitting, so check units, signs and dates"
+            notes.append(f"{what}: {', '.join(other)}.")
+        for note in notes:
             warn_user(note, PreparationWarning)
         return (Z - self.center_) / self.scale_
 
@@ -191,10 +197,6 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Return coefficients and intercept of the features before they were standardised."""
         original = np.asarray(coef / self.scale_, np.float64)
         return original, np.asarray(intercept - original @ self.center_, np.float64)
-
-    def gaps(self, X: Any) -> NDArray[np.bool_]:
-        """Return which rows have a missing value in a column that is used."""
-        return np.asarray(self._typed(X)[0].isna().any(axis=1))
 
     def kept(self) -> list[Decision]:
         """Return the decisions on columns that have features: numbers first, then text."""
@@ -223,8 +225,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             raise ValueError(f'missing must be "impute" or "error"; got {self.missing!r}.')
         whole_number("categories", self.categories, least=1)
         for name in ("drop", "na"):
-            if isinstance(getattr(self, name), str):
-                one = getattr(self, name)
+            one = getattr(self, name)
+            if isinstance(one, str):
                 raise TypeError(f"{name} must be a list; got {one!r}: write {name}=[{one!r}].")
         for name, kind in (self.kinds or {}).items():
             if kind not in {"number", "date", "text"} and "%" not in kind:
@@ -244,120 +246,88 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if like is not None and form.kind != like.kind:
             raise ValueError(f'Column "{name}" is not all of kind {wanted!r}: {_example(series)}.')
         gaps = np.asarray(pandas().isna(values))
-        if gaps.all():
+        known = values[~gaps]
+        if not len(known):
             return Decision(name, "dropped", f'Column "{name}": left out, there is no value.'), None
         if gaps.any() and self.missing == "error":
             raise ValueError(
                 f'Column "{name}" has {counted(int(gaps.sum()), "missing value")}: '
-                'missing="impute" fills them in, and complete_rows=True of fit_table leaves out '
-                "their rows."
+                'missing="impute" fills them in.'
             )
-        known = values[~gaps]
-        if form.kind != "text" and np.abs(known).max() > 1e100:
-            raise ValueError(
-                f'Column "{name}" has {np.abs(known).max():g}, whose square may overflow: divide '
-                "the column, or name the values that are missing by na."
-            )
-        spread = 0.0 if form.kind == "text" else np.ptp(known)
-        kind: Any = form.kind
         levels: tuple[str, ...] = ()
         median = None
         if form.kind == "text":
-            own = (MISSING_WORD,) if gaps.any() else ()
-            levels, note = self._levels(name, known, own, wanted)
-            kind = "text" if levels else "dropped"
-        elif spread <= 1e-12 * np.abs(known).max():  # constant up to rounding
-            kind = "dropped"
-            note = f"left out, {known[0]:g} in every row" + " to 12 digits" * bool(spread)
+            levels, note = self._levels(name, known, bool(gaps.any()), wanted)
         else:
-            note = _unusual(name, known, form, _example(series), wanted)
-            median = float(np.median(known))
+            note = _constant(name, known)
+            if not note:
+                note = _unusual(name, known, form, _example(series), wanted)
+                median = float(np.median(known))
+        kind = form.kind if levels or median is not None else "dropped"
         note = note and f'Column "{name}": {note}.'
         return Decision(name, kind, note, form, levels, median), values
 
     def _levels(
-        self, name: str, known: Any, own: tuple[str, ...], wanted: str | None
+        self, name: str, known: Any, gaps: bool, wanted: str | None
     ) -> tuple[tuple[str, ...], str]:
         """Return the words of a column that get a feature, and what is unusual about it."""
+        own = (MISSING_WORD,) if gaps else ()
         counts = pandas().Series(known).value_counts()
         n, different = len(known), len(counts)
         example = repr(str(known[0])[:40])
-        keeps = f'kinds={{"{name}": "text"}} keeps it'
-        if different == n > 1 and wanted is None:
-            return (), f"left out, {example} and all other texts occur once; {keeps}"
-        if different > self.categories and n < 3 * different and wanted is None:
-            many = f"{example} is one of {different} texts in {n} rows"
-            return (), f"left out, {many}, as in a column of names or ids; {keeps}"
+        if wanted is None:
+            keeps = f'kinds={{"{name}": "text"}} keeps it'
+            if different == n > 1:
+                return (), f"left out, {example} and all other texts occur once; {keeps}"
+            if different > self.categories and n < 3 * different:
+                many = f"{example} is one of {different} texts in {n} rows"
+                return (), f"left out, {many}, as in a column of names or ids; {keeps}"
         if different + len(own) < 2:
             return (), f"left out, {example} in every row"
         levels = _frequent(counts, self.categories)
         every = f"categories={different} gives one to all"
         if not levels and not own:
             return (), f"left out, {example} is as frequent as all other texts; {every}"
-        note = ""
+        told = []
+        if all(one.isdigit() for one in counts.index):
+            code = f"digits such as {example} are taken as a code, not as a number"
+            told.append(f'{code}; kinds={{"{name}": "number"}} reads numbers')
         if len(levels) < different:
             share = f"{counts[levels].sum() / n:.0%} of rows"
-            note = (
+            told.append(
                 f"of {different} different texts such as {example}, the {len(levels)} most "
                 f"frequent ({share}) get a feature each and the others none; {every}"
             )
         elif different > 10:
-            note = f"{different} different texts such as {example}, a feature for each"
-        if note and _looks_like_ids(name):
-            note += f'; drop=["{name}"] leaves out a column of ids'
-        if all(one.isdigit() for one in counts.index):
-            code = f"digits such as {example} are taken as a code, not as a number"
-            note = f'{code}; kinds={{"{name}": "number"}} reads numbers' + (note and f"; {note}")
-        return (*sorted({*levels} - {*own}), *own), note  # the word may be in the column too
-
-    def _typed(self, X: Any) -> tuple[Any, list[str]]:
-        """Return new rows as a frame of floats and words with gaps, and columns in another form."""
-        frame = as_frame(X, self.feature_names_in_.tolist())
-        check_columns([one.column for one in self.kept()], list(frame.columns))
-        columns: dict[str, Any] = {}
-        other: list[str] = []
-        for one in self.kept():
-            series = self.cleaned(frame[one.column])
-            form, values = _read(one.column, series, one.form)
-            if pandas().isna(values).all():
-                values = np.full(len(series), None if one.kind == "text" else np.nan)
-            elif form.kind != one.form.kind:
-                raise ValueError(
-                    f'Column "{one.column}" must hold {one.kind}s as in fitting: '
-                    f"{_example(series, one.form)}. Correct it, or name the values that are "
-                    "missing by na."
-                )
-            elif _may_differ(one.form, form):
-                other.append(f"{one.column} ({_example(series)})")
-            columns[one.column] = values
-        return pandas().DataFrame(columns, index=frame.index), other
+            told.append(f"{different} different texts such as {example}, a feature for each")
+        if told and _looks_like_ids(name):
+            told.append(f'drop=["{name}"] leaves out a column of ids')
+        # the word for missing text may be in the column too
+        return (*sorted({*levels} - {*own}), *own), "; ".join(told)
 
 
 def as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
     """Return a pandas.DataFrame for a frame of pandas or polars, a dict of columns, or an array."""
-    pd = pandas()
     if hasattr(X, "to_pandas"):
         X = X.to_pandas()
-    if isinstance(X, Mapping):
-        X = pd.DataFrame(X)
-    if isinstance(X, pd.DataFrame):
-        frame = X.set_axis([str(name) for name in X.columns], axis=1)
-    else:
-        values = np.asarray(X)
-        if values.ndim != 2:
-            raise ValueError(
-                "A table is a data frame, a dict of columns or an array of two dimensions; got "
-                f"{type(X).__name__}."
-            )
+    named = hasattr(X, "columns") or isinstance(X, Mapping)
+    if not named and np.ndim(X) != 2:
+        raise ValueError(
+            "A table is a data frame, a dict of columns or an array of two dimensions; got "
+            f"{type(X).__name__}."
+        )
+    frame = pandas().DataFrame(X)
+    given = list(map(str, frame.columns))
+    if not named:
         # an array of objects gets back the type of each column
-        frame = pd.DataFrame(values).infer_objects()
+        frame = frame.infer_objects()
         given = [f"x{i}" for i in range(frame.shape[1])] if names is None else list(names)
-        if len(given) != frame.shape[1]:
-            raise ValueError(
-                f"X has {frame.shape[1]} features, but {len(given)} columns were fitted: "
-                f"{', '.join(given[:12])}."
-            )
-        frame.columns = given
+    if len(given) != frame.shape[1]:
+        raise ValueError(
+            f"X has {frame.shape[1]} features, but {len(given)} columns were fitted: "
+            f"{', '.join(given[:12])}."
+        )
+    frame = frame.set_axis(given, axis=1)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f'There are two columns named "{twice}": rename one of them.')
@@ -391,33 +361,30 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _features(columns: Any, kept: list[Decision]) -> tuple[Array, dict[str, list[str]]]:
-    """Return the features of columns of floats and words, and what was missing or unknown where."""
+def _features(columns: Any, kept: list[Decision]) -> tuple[Array, list[str]]:
+    """Return the features of columns of floats and words, and notes on missing and unknown ones."""
     found: dict[str, list[str]] = {}
     parts = []
-
-    def tell(what: str, one: Decision, rows: Any) -> None:
-        if rows.any():
-            found.setdefault(what, []).append(f"{one.column} ({int(rows.sum())})")
-
     for one in kept:
         values = np.asarray(columns[one.column])
         gaps = np.asarray(pandas().isna(values))
-        if one.kind != "text":
-            tell("Missing values, set to the median", one, gaps)
+        if one.kind == "text":
+            places = pandas().Index(one.levels, dtype=object).get_indexer(values)
+            own = MISSING_WORD in one.levels
+            places[gaps] = one.levels.index(MISSING_WORD) if own else -1
+            told = {
+                "Missing values, given a category of their own": gaps & own,
+                UNKNOWN: places < 0,
+            }
+            parts.append(places[:, None] == np.arange(len(one.levels)))
+        else:
+            told = {"Missing values, set to the median": gaps}
             parts.append(np.where(gaps, float(one.median or 0), values)[:, None])
-            continue
-        places = pandas().Index(one.levels, dtype=object).get_indexer(values)
-        if MISSING_WORD in one.levels:
-            tell("Missing values, given a category of their own", one, gaps)
-            places[gaps] = one.levels.index(MISSING_WORD)
-        tell(UNKNOWN, one, places < 0)
-        parts.append(places[:, None] == np.arange(len(one.levels)))
-    return np.hstack(parts).astype(np.float64), found
-
-
-def _told(changes: dict[str, list[str]]) -> list[str]:
-    return [f"{what}: {', '.join(names)}." for what, names in changes.items()]
+        for what, rows in told.items():
+            if rows.any():
+                found.setdefault(what, []).append(f"{one.column} ({int(rows.sum())})")
+    notes = [f"{what}: {', '.join(names)}." for what, names in found.items()]
+    return np.hstack(parts).astype(np.float64), notes
 
 
 def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple[Form, Any]:
@@ -430,12 +397,26 @@ def _read(name: str, series: Any, like: Form | None, decimal: str = "") -> tuple
 def _example(series: Any, form: Form | None = None) -> str:
     """Return a value in words, such as "text such as '12 kg'", one of another kind if possible."""
     known = series.dropna()
-    odd = known
+    place = 0
     if form is not None:
-        kinds = [read(known[i : i + 1], form)[0].kind for i in range(min(len(known), 1000))]
-        odd = known[: len(kinds)][[kind != form.kind for kind in kinds]]
-    value = (odd if len(odd) else known).iloc[0]
+        some = range(min(len(known), 1000))
+        place = next((i for i in some if read(known[i : i + 1], form)[0].kind != form.kind), 0)
+    value = known.iloc[place]
     return f"{'text' if isinstance(value, str) else 'values'} such as {str(value).strip()[:40]!r}"
+
+
+def _constant(name: str, known: Any) -> str:
+    """Return a note if a column of numbers cannot be used: it is constant up to rounding."""
+    largest = np.abs(known).max()
+    if largest > 1e100:
+        raise ValueError(
+            f'Column "{name}" has {largest:g}, whose square may overflow: divide the column, or '
+            "name the values that are missing by na."
+        )
+    spread = np.ptp(known)
+    if spread > 1e-12 * largest:
+        return ""
+    return f"left out, {known[0]:g} in every row" + " to 12 digits" * bool(spread)
 
 
 def _unusual(name: str, known: Any, form: Form, example: str, wanted: str | None) -> str:

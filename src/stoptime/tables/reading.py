@@ -16,29 +16,18 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
 from stoptime.support.wording import did_you_mean
 from stoptime.tables.values import has_decimals, pandas
 
-BUILT_IN = "diabetes"
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
-UNPACKED: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\x1f\x8b": gzip.decompress,
-    b"BZh": bz2.decompress,
-    b"\xfd7zXZ": lzma.decompress,
-}
-
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A pandas.DataFrame with different column names, its source, and messages from reading it."""
+    """A pandas.DataFrame, its source, and messages from reading it."""
 
     frame: Any
     source: str
@@ -49,18 +38,18 @@ def read_table(source: str | Path) -> Table:
     """Read a table.
 
     ``source`` is a file, "-" for standard input, or "diabetes" for the data set that comes with
-    scikit-learn. The content tells the format: CSV with any delimiter, columns aligned by blanks,
-    JSON (a list of rows, a dict of columns, or one row on each line), Parquet, Feather or Excel,
-    also compressed (gz, bz2, xz, or zip with one file). Text keeps its notation, except for columns
-    of plain decimals, which are read as numbers.
+    scikit-learn. The content tells the format: CSV with any delimiter, or with blanks where each
+    line has as many fields, JSON (a list of rows, a dict of columns, or one row on each line),
+    Parquet, Feather or Excel, also compressed (gz, bz2, xz, or zip with one file). Text keeps its
+    notation, except for columns of plain decimals, which are read as numbers.
     """
     path = Path(source)
-    if str(source) == BUILT_IN and not path.exists():
+    if str(source) == "diabetes" and not path.exists():
         from sklearn.datasets import load_diabetes  # noqa: PLC0415 - used here only
 
         data = load_diabetes(scaled=False)
         frame = pandas().DataFrame(data.data, columns=data.feature_names)
-        return Table(frame.assign(target=data.target), BUILT_IN)
+        return Table(frame.assign(target=data.target), "diabetes")
     piped = str(source) == "-"
     name = "standard input" if piped else str(path)
     content = sys.stdin.buffer.read() if piped else _bytes(path)
@@ -74,20 +63,17 @@ def read_table(source: str | Path) -> Table:
         raise ValueError(f"{name} cannot be read as a table: {_reason(error)}") from error
     if len(frame) == 0:
         raise ValueError(f"{name} has a header but no rows: add rows below it.")
-    twice = [one for one, count in Counter(frame.columns).items() if count > 1]
-    if twice:
-        raise ValueError(f'{name} has two columns named "{twice[0]}": rename one of them.')
     return Table(frame, name, tuple(messages))
 
 
 def write_table(frame: Any, target: Path) -> None:
     """Write a table as CSV, TSV or Parquet, by the ending of its name; CSV for other endings."""
-    kinds = (ENDINGS.get(one.lower()) for one in reversed(target.suffixes))
-    kind = next(filter(None, kinds), "csv")
-    if kind == "parquet":
+    endings = {one.lower() for one in target.suffixes}
+    if endings & {".parquet", ".pq"}:
         frame.to_parquet(target, index=False)
     else:
-        frame.to_csv(target, index=False, sep="\t" if kind == "tsv" else ",", lineterminator="\n")
+        sign = "\t" if endings & {".tsv", ".tab"} else ","
+        frame.to_csv(target, index=False, sep=sign, lineterminator="\n")
 
 
 def _bytes(path: Path) -> bytes:
@@ -104,10 +90,12 @@ def _bytes(path: Path) -> bytes:
 
 def _unpacked(content: bytes) -> bytes:
     """Return the content without its compression, which its first bytes tell."""
-    for magic, unpack in UNPACKED.items():
-        # a column may be named BZh
-        if content.startswith(magic) and (magic != b"BZh" or content[3:4].isdigit()):
-            return unpack(content)
+    if content.startswith(b"\x1f\x8b"):
+        return gzip.decompress(content)
+    if content.startswith(b"\xfd7zXZ"):
+        return lzma.decompress(content)
+    if re.match(rb"BZh\d", content):  # a column may be named BZh
+        return bz2.decompress(content)
     if not content.startswith(b"PK"):
         return content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -180,23 +168,7 @@ def _decoded(content: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _text_frame(text: str, messages: list[str]) -> tuple[Any, list[str]]:
-    text = re.sub(r"\A(?: *[\r\n])+", "", text)
-    for_excel = re.match(r"sep=(.)\r?\n", text, re.IGNORECASE)
-    if for_excel:
-        text = text[for_excel.end() :].lstrip("\r\n")
-    sample = "\n".join(text[: 2**16].splitlines()[:50])
-    # the first quoted names may hold line breaks
-    quoted = re.match(r'(?:[^"\n]|"[^"]*")+', sample)
-    header = quoted[0] if quoted else sample.partition("\n")[0]
-    delimiter = for_excel[1] if for_excel else _delimiter(sample, header)
-    if delimiter == r"\s+":
-        first, *others = _fields(text)
-        if {*others} == {first + 1}:
-            text = f'"" {text}'  # the names of the rows have no name
-        elif {*others} != {first}:
-            delimiter = ","  # a later line has a gap
-    if delimiter == "," and "," not in header:
-        text, delimiter = _with_tabs(text, sample), "\t"
+    text, delimiter = _separated(re.sub(r"\A(?: *[\r\n])+", "", text))
     file = io.StringIO(text)
     pd = pandas()
 
@@ -230,63 +202,29 @@ def _named(frame: Any, names: list[str], messages: list[str]) -> tuple[Any, list
     return frame.iloc[:, [i for i, name in enumerate(names) if name]], messages
 
 
-def _delimiter(sample: str, header: str) -> str:
-    """Return what separates the fields of the first lines of a text."""
+def _separated(text: str) -> tuple[str, str]:
+    """Return a text and what separates its fields."""
+    for_excel = re.match(r"sep=(.)[\r\n]+", text, re.IGNORECASE)
+    if for_excel:
+        return text[for_excel.end() :], for_excel[1]
+    sample = "\n".join(text[: 2**16].splitlines()[:50])
+    # the first quoted names may hold line breaks
+    quoted = re.match(r'(?:[^"\n]|"[^"]*")+', sample)
+    header = quoted[0] if quoted else sample.partition("\n")[0]
     # a table with one column has no delimiter, which the sniffer calls an error
     with suppress(csv.Error):
         found = csv.Sniffer().sniff(sample, ",;\t|").delimiter
         if found in header:
-            return found
-    # blanks separate fields only where every line has as many of them; R quotes the names, and has
-    # one more field in the rows, which it names
-    first, *others = _fields(sample)
-    named_rows = sample.startswith('"') and {*others} == {first + 1}
-    return r"\s+" if named_rows or (first > 1 and {*others} <= {first}) else ","
-
-
-def _fields(sample: str) -> list[int]:
-    """Return how many fields blanks separate in each line; those in quotes may have blanks."""
-    lines = [line.replace("\t", " ").strip() for line in sample.splitlines()]
-    return [len(one) for one in csv.reader(lines, delimiter=" ", skipinitialspace=True) if one]
-
-
-def _with_tabs(text: str, sample: str) -> str:
-    """Return lines of columns that are aligned by blanks with tabs between them; others as is.
-
-    Texts may have blanks too, so that a column ends only where all lines have one.
-    """
-    # fields with one blank between them are not aligned, and may be the words of one column
-    if not re.search(r"^ |\S  ", sample, re.MULTILINE):
-        return text
-    for whole in (sample, text):
-        lines = list(map(str.rstrip, whole.splitlines()))
-        spans = _columns(lines)
-        if len(spans) == 1:
-            return text
-    return "\n".join("\t".join(line[a:b].strip() for a, b in spans) for line in lines if line)
-
-
-def _columns(lines: list[str]) -> list[tuple[int, int]]:
-    """Return where columns that are aligned by blanks start and end."""
-    places = zip_longest(*lines, fillvalue="")
-    filled = "".join("x" if any(map(str.strip, place)) else " " for place in places)
-    pieces = [one.span() for one in re.finditer("x+", filled)]
-    gaps = [right[0] - left[1] for left, right in pairwise(pieces)]
-    named = [bool(lines[0][a:b].strip()) for a, b in pieces]
-    valued = [any(line[a:b].strip() for line in lines[1:]) for a, b in pieces]
-    # a first column without a name may number the rows
-    named[0] = named[0] or all(line[: pieces[0][1]].strip() for line in lines[1:])
-    column = list(range(len(pieces)))
-    # elsewhere what has no name, as the sign of a currency or a second word, belongs to the column
-    # that is nearer, and a name of two words has values below one of them
-    for i in sorted(range(len(gaps)), key=lambda i: (gaps[i], -i)):
-        sides = [{k for k, own in enumerate(column) if own == column[j]} for j in (i, i + 1)]
-        nameless = not all(any(named[k] for k in side) for side in sides)
-        empty = not all(any(valued[k] for k in side) for side in sides)
-        if nameless or (empty and gaps[i] == 1 < max(gaps)):
-            column = [column[i] if own == column[i + 1] else own for own in column]
-    ends = [pieces[i][1] for i in range(len(gaps)) if column[i] != column[i + 1]]
-    return list(pairwise([0, *ends, len(filled)]))
+            return text, found
+    # blanks separate fields only where every line has as many of them
+    lines = [line.replace("\t", " ").strip() for line in text.splitlines()]
+    fields = csv.reader(lines, delimiter=" ", skipinitialspace=True)
+    first, *others = [len(one) for one in fields if one]
+    if text.startswith('"') and {*others} == {first + 1}:
+        return f'"" {text}', r"\s+"  # R quotes names, and has none for the names of the rows
+    if first > 1 and {*others} <= {first}:
+        return text, r"\s+"
+    return text, "," if "," in header else "\t"
 
 
 def _reason(error: Exception) -> str:

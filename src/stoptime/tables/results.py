@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from stoptime.tables.preparation import counted
 Figures = list[tuple[str, str, str]]
 
 
-@dataclass(frozen=True)
-class TableOf:
+class TableOf(NamedTuple):
     """A table of texts."""
 
     title: str

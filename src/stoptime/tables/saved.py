@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -24,18 +25,15 @@ from stoptime.estimators.kernel import (
 )
 from stoptime.estimators.linear import StoppedRegressor
 from stoptime.estimators.logistic import StoppedLogisticRegression
-from stoptime.estimators.summary import CoefficientSummary
 from stoptime.methods.registry import as_content, from_content
 from stoptime.support.arrays import Floats, on_host
 from stoptime.support.checks import positive_number
 from stoptime.support.files import atomic
 from stoptime.support.version import __version__
 from stoptime.support.wording import did_you_mean
-from stoptime.tables.intervals import of_log
 from stoptime.tables.preparation import Decision, TablePreparation
 from stoptime.tables.values import Form
 
-FORMAT = "stoptime-model"
 SCHEMA = 6
 LEVELS = (*(i / 100 for i in range(1, 100)), 0.995, 0.999)  # confidences that a file holds
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -58,9 +56,9 @@ def save(model: Any, target: str | Path) -> None:
                 "Only pipelines of a TablePreparation and an estimator of stoptime can be saved as "
                 "JSON: use skops or pickle for others."
             )
-        preparation = _prepared(steps[0][1])
-    content = {"format": FORMAT, "schema": SCHEMA, "version": __version__, **_content(model)}
-    content["preparation"] = preparation
+        preparation = _content_of_preparation(steps[0][1])
+    content = {"format": "stoptime-model", "schema": SCHEMA, "version": __version__}
+    content |= {**_content(model), "preparation": preparation}
     with atomic(Path(target)) as path:
         path.write_text(json.dumps(content, allow_nan=False, indent=1) + "\n", encoding="utf-8")
 
@@ -115,11 +113,11 @@ def to_sklearn(model: Any) -> Any:
     plain = LinearRegression()
     slope = 1.0
     if content["classes"] is not None:
+        plain = LogisticRegression()
+        plain.n_iter_ = np.zeros(1, dtype=np.int32)
         slope = 1.0 if content["classes"]["logistic"] else content["classes"]["slope"]
         if slope is None:
             raise ValueError("A LogisticRegression has probabilities, and this model has none.")
-        plain = LogisticRegression()
-        plain.n_iter_ = np.zeros(1, dtype=np.int32)
     found = _estimator(content)
     for name in ("classes_", "n_features_in_", "feature_names_in_"):
         if hasattr(found, name):
@@ -150,37 +148,9 @@ class SavedRegressor(StoppedRegressor):
             raise ValueError(f"A saved model has intervals up to {LEVELS[-1]}; got {confidence}.")
         return np.asarray(self.half_widths_[level])
 
-    def summary(self) -> CoefficientSummary:
-        """Return coefficients and standard errors, if the model has been fitted again."""
-        if not hasattr(self, "_searched"):
-            raise TypeError("A saved model has no training rows, and so no standard errors.")
-        return super().summary()
-
-    def _opened_rows(self, X: Any) -> Any:
-        return super()._opened_rows(_own_columns(self, X))
-
 
 class SavedKernelRegressor(SavedRegressor, StoppedKernelRegressor):
     """A kernel regressor with the rows or landmarks that it predicts by, and its intervals."""
-
-
-class SavedLogisticRegression(StoppedLogisticRegression):
-    """A logistic regression without its rows."""
-
-    def decision_function(self, X: Any) -> Floats:
-        """Return logits, (n,) for two classes, else (n, n_classes)."""
-        return super().decision_function(_own_columns(self, X))
-
-
-def _own_columns(model: Any, X: Any) -> Any:
-    """Return the columns of the fit in their order, of a data frame that may have others."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None or not hasattr(X, "columns"):
-        return X
-    lacking = [name for name in names if name not in X.columns]
-    if lacking:
-        raise ValueError(f'X lacks the column "{lacking[0]}" of the fit.')
-    return X[list(names)]
 
 
 def _content(model: Any) -> dict[str, Any]:
@@ -239,28 +209,28 @@ def _estimator(content: dict[str, Any]) -> Any:
     classes = content["classes"]
     kernel = content["kernel"]
     names = content["features"]
-    widths = content["half_widths"]
     coef = np.array(content["coef"], dtype=np.float64)
     intercept = np.array(content["intercept"], dtype=np.float64)
     count = coef.shape[-1] if kernel is None else len(kernel["rows"][0])
     fits = coef.ndim in {1, 2} and intercept.shape == coef.shape[:-1]
+    fits &= names is None or len(names) == count
     if classes is not None:
         # two classes have one decision value
         fits &= intercept.size == (1 if len(classes["labels"]) == 2 else len(classes["labels"]))
-    elif widths is not None:
-        fits &= np.array(widths, np.float64).shape == (len(LEVELS), *intercept.shape)
-    if not fits or (names is not None and len(names) != count):
+    elif content["half_widths"] is not None:
+        widths = np.array(content["half_widths"], np.float64)
+        fits &= widths.shape == (len(LEVELS), *intercept.shape)
+    if not fits:
         raise ValueError('"coef" and its names, intercept, classes or half_widths do not fit.')
     logistic = classes is not None and classes["logistic"]
-    kinds: Any = SavedRegressor, StoppedClassifier
-    if kernel is not None:
-        kinds = SavedKernelRegressor, StoppedKernelClassifier
     stop: Any = np.array(content["stop"], dtype=np.float64)  # "inf" becomes a number
     stop = stop if stop.ndim else int(stop) if logistic else float(stop)
     options = {"fit_intercept": content["fit_intercept"]} if kernel is None else kernel["options"]
-    made = from_content(dict(content["method"])), stop
-    found = (SavedLogisticRegression if logistic else kinds[0])(*made, **options)
-    found.method_, found.stop_ = made
+    options |= {"method": from_content(dict(content["method"])), "stop": stop}
+    kind: Any = SavedRegressor if kernel is None else SavedKernelRegressor
+    found = (StoppedLogisticRegression if logistic else kind)(**options)
+    found.method_ = options["method"]
+    found.stop_ = stop
     found.n_features_in_ = count
     found.intercept_ = intercept
     if names is not None:
@@ -273,10 +243,16 @@ def _estimator(content: dict[str, Any]) -> Any:
     if logistic:
         found.classes_ = np.array(classes["labels"])
         return found
-    found.half_widths_ = widths
+    found.half_widths_ = content["half_widths"]
+    if classes is None and content["log"]:
+        of_log: Any = TransformedTargetRegressor(
+            DummyRegressor(), func=np.log, inverse_func=np.exp
+        ).fit([[0.0]], [1.0])
+        of_log.regressor = of_log.regressor_ = found
+        return of_log
     if classes is None:
-        return of_log(found) if content["log"] else found
-    model = kinds[1](*made, **options)
+        return found
+    model: Any = (StoppedClassifier if kernel is None else StoppedKernelClassifier)(**options)
     model.classes_ = np.array(classes["labels"])
     model.slope_, model._shift, model._curves = classes["slope"], classes["shift"], None
     model._take_over(found)
@@ -284,8 +260,9 @@ def _estimator(content: dict[str, Any]) -> Any:
 
 
 def _loaded(content: Any) -> Any:
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f'its "format" must be "{FORMAT}".')
+    """Return the estimator or the Pipeline of a file."""
+    if not isinstance(content, dict) or content.get("format") != "stoptime-model":
+        raise ValueError('its "format" must be "stoptime-model".')
     if content["schema"] != SCHEMA:
         newer = content["schema"] > SCHEMA
         made = "a newer stoptime: upgrade" if newer else "an older one: fit again"
@@ -299,12 +276,11 @@ def _loaded(content: Any) -> Any:
     return Pipeline([("preparation", preparation), ("model", model)])
 
 
-def _prepared(preparation: TablePreparation) -> dict[str, Any]:
+def _content_of_preparation(preparation: TablePreparation) -> dict[str, Any]:
     """Return a fitted preparation as types that JSON has."""
-    parameters = {**preparation.get_params(), "drop": [*preparation.drop], "na": [*preparation.na]}
-    parameters["kinds"] = dict(preparation.kinds or {})
+    lists = {"drop": [*preparation.drop], "na": [*preparation.na]}
     return {
-        "parameters": parameters,
+        "parameters": preparation.get_params() | lists | {"kinds": dict(preparation.kinds or {})},
         "names": preparation.feature_names_in_.tolist(),
         "columns": [asdict(one) for one in preparation.kept()],
         "center": preparation.center_.tolist(),
@@ -313,14 +289,14 @@ def _prepared(preparation: TablePreparation) -> dict[str, Any]:
 
 
 def _preparation(content: dict[str, Any]) -> TablePreparation:
-    """Return the preparation that :func:`_prepared` has written."""
+    """Return the preparation of such a content."""
     preparation = TablePreparation(**content["parameters"])
-    decisions = []
+    preparation.decisions_ = {}
     for one in content["columns"]:
         form = Form(**{**one["form"], "formats": tuple(one["form"]["formats"])})
-        decisions.append(Decision(**{**one, "form": form, "levels": tuple(one["levels"])}))
-    preparation.decisions_ = {one.column: one for one in decisions}
-    preparation.notes_ = [one.note for one in decisions if one.note]
+        decision = Decision(**{**one, "form": form, "levels": tuple(one["levels"])})
+        preparation.decisions_[decision.column] = decision
+    preparation.notes_ = [one.note for one in preparation.decisions_.values() if one.note]
     preparation.feature_names_in_ = np.array(content["names"], dtype=object)
     preparation.n_features_in_ = len(content["names"])
     preparation.center_ = np.array(content["center"], dtype=np.float64)

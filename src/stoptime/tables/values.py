@@ -18,8 +18,10 @@ import numpy as np
 
 Kind = Literal["number", "date", "text"]
 
-CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł"
-CURRENCY = f"(?:[A-Z]{{0,3}}[$€£¥₹₽₩₺]|{CODES})"  # with letters before a sign in US$ and R$
+# with letters before a sign in US$ and R$
+CURRENCY = (
+    "(?:[A-Z]{0,3}[$€£¥₹₽₩₺]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|kr|zł)"
+)
 # (5) and 5- are negative in accounts, but 5,- is a price without cents; U+2212 is the minus of
 # typesetters
 AMOUNT = re.compile(
@@ -31,14 +33,7 @@ AMOUNT = re.compile(
 GROUPED = re.compile(
     r"[1-9]\d{0,2}([ .,'’\u00a0\u202f])\d{3}(?:\1\d{3})*|[1-9]\d?(?:,\d{2})+,\d{3}"
 )
-TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
-ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
-COMPACT_DATE = re.compile(r"(19|20)\d{6}")
 MULTIPLES = {"K": 1e3, "k": 1e3, "M": 1e6, "Mio": 1e6, "B": 1e9, "bn": 1e9}
-NOT_GUESSED = (  # formats that pandas does not guess
-    "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%b %Y", "%B %Y",
-    "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,10 +146,10 @@ def decimal_sign(series: Any) -> str:
 def _read_text(series: Any, like: Form | None, decimal: str) -> tuple[Form, Any]:
     places, texts = _different(series)
     different = [one for one in dict.fromkeys(texts) if one is not None]
-    found = None
-    # text in the form of the fit is tried first
-    for given in (like, None) if like is not None else (None,):
-        found = found or _read_different(different, given, decimal)
+    found = _read_different(different, like, decimal)
+    if found is None and like is not None:
+        # new rows may be written in another form than those of the fit
+        found = _read_different(different, None, decimal)
     if found is None:
         return Form("text"), np.array([*texts, None], dtype=object)[places]
     form, numbers = found
@@ -183,15 +178,17 @@ def _read_different(  # noqa: PLR0911 - one for each kind of text
     plain = _plain(texts)
     # a point is a decimal point, unless this table has shown that it is not
     if plain is not None and (signs[0] == "." or not any("." in one for one in texts)):
-        if like is None and all(map(COMPACT_DATE.fullmatch, texts)):
-            days = _parsed(pandas().Series(texts, index=texts), "%Y%m%d")
-            if len(days) == len(texts):
-                return Form("date", formats=("%Y%m%d",)), dict(zip(texts, _days(days), strict=True))
+        if like is None and all(re.fullmatch(r"(19|20)\d{6}", one) for one in texts):
+            days = _dates(texts, ("%Y%m%d",))
+            if days is not None and days[0].formats == ("%Y%m%d",):
+                return days
         return (Form("number"), plain) if like is None or like.unit in {"", "%"} else None
     if all(one.lower() in {"true", "false"} for one in texts):
         return Form("number"), {one: float(one.lower() == "true") for one in texts}
-    if all(map(TIME.fullmatch, texts)):
-        return Form("number", unit="h"), {one: _hours(TIME.fullmatch(one)) for one in texts}
+    time = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*([AaPp][Mm])?")
+    times = {one: time.fullmatch(one) for one in texts}
+    if all(times.values()):
+        return Form("number", unit="h"), {one: _hours(match) for one, match in times.items()}
     dates = _dates(texts) if like is None else None
     return dates or _amounts(texts, signs, like)
 
@@ -334,18 +331,20 @@ def _candidates(text: str, given: tuple[str, ...]) -> list[str]:
         # days come first with points, as in German; 3/4/2020 is the third of April if 13/4/2020
         # is in the column
         guessed = [guess(text, dayfirst=day_first) for day_first in ("." in text, True)]
-    every = dict.fromkeys(filter(None, [*given, "ISO8601", *guessed, *NOT_GUESSED]))
-    return [
-        one
-        for one in every
-        if one == "ISO8601" or (re.search("%[yY]", one) and re.search("%[mbB]", one))
-    ]
+    others = (
+        "%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%m-%y|%d-%b-%y|%d %b %y|%b %Y|%B %Y|"
+        "%m/%d/%Y %I:%M %p|%m/%d/%Y %I:%M:%S %p|%d/%m/%Y %I:%M %p|%d/%m/%Y %I:%M:%S %p"
+    )
+    # a date has a year and a month
+    dates = [one for one in guessed if one and re.search("%[yY].*%[mbB]|%[mbB].*%[yY]", one)]
+    return list(dict.fromkeys([*given, "ISO8601", *dates, *others.split("|")]))
 
 
 def _parsed(texts: Any, form: str) -> Any:
     """Return the texts that are dates of this format."""
     if form == "ISO8601":
-        texts = texts[[ISO_DATE.fullmatch(one) is not None for one in texts]]
+        iso = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?"
+        texts = texts[[re.fullmatch(iso, one) is not None for one in texts]]
     return pandas().to_datetime(texts, format=form, errors="coerce", utc=True).dropna()
 
 

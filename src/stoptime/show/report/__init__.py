@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
@@ -25,6 +26,7 @@ from stoptime.support.version import __version__
 from stoptime.support.wording import method_in_words, number
 from stoptime.tables import results
 from stoptime.tables.assessment import TableFit, compared
+from stoptime.tables.intervals import prepared
 
 __all__ = ["page", "write"]
 
@@ -70,16 +72,17 @@ def write(
         if isinstance(last, TransformedTargetRegressor):
             response = last.transformer_.transform(response[:, None])[:, 0]
             name = f"{name}, transformed"
-        fit = TableFit(model, X, response, name, weights)
+        with warnings_noted():  # which are for new rows
+            rows = prepared(model, X)
+        features = np.asarray(rows.toarray() if issparse(rows) else rows, np.float64)
+        fit = TableFit(model, X, features, response, name, weights)
         if not (hasattr(fit.model, "coef_") and hasattr(fit.model, "choice_")):
             raise TypeError(
                 "A report needs a fitted StoppedRegressorCV or StoppedClassifierCV, alone or at "
                 f"the end of a Pipeline; got {type(fit.model).__name__}."
             )
-        with warnings_noted():  # the fit itself has warned
-            fit = replace(fit, scores=compared(fit))
-    with warnings_noted():
-        text = page(fit)
+        fit = replace(fit, scores=compared(fit))
+    text = page(fit)
     with atomic(Path(target)) as path:
         path.write_text(text, encoding="utf-8")
 
@@ -89,16 +92,10 @@ def page(fit: TableFit) -> str:
     middle: Any = ("Predicted and observed", _predictions)
     if fit.classifies:
         middle = ("Classes and probabilities", _classes)
+    made = [("When to stop", _stopping), middle, ("Columns and coefficients", _columns)]
     sections = ""
     links = ""
-    for key, (title, make) in enumerate(
-        [
-            ("When to stop", _stopping),
-            middle,
-            ("Columns and coefficients", _columns),
-            ("Data and notes", _data),
-        ]
-    ):
+    for key, (title, make) in enumerate([*made, ("Data and notes", _data)]):
         text, *cells = make(fit)
         body = "".join(f"<div>{cell}</div>" for cell in cells)
         sections += f'<section id="s{key}"><h2>{title}</h2><p>{escape(text)}</p>'
@@ -108,11 +105,12 @@ def page(fit: TableFit) -> str:
         f"<div><dt>{escape(name)}</dt><dd>{_number(value)}<small>{escape(detail)}</small></dd></div>"
         for name, value, detail in results.key_figures(fit)
     )
+    size = f"{results.size(fit)}, in {Path(fit.source).name}."
     method = method_in_words(fit.model.method_)
-    lead = f"{_size(fit)} The method {method} was stopped at {number(float(fit.model.stop_))}."
+    stop = number(float(fit.model.stop_))
     parts = {
         "title": escape(f"{fit.target}, fitted by {fit.model.method_.name}"),
-        "lead": escape(lead),
+        "lead": escape(f"{size} The method {method} was stopped at {stop}."),
         "links": links,
         "tiles": "".join(tiles),
         "sections": sections,
@@ -121,10 +119,6 @@ def page(fit: TableFit) -> str:
     html = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
     # one pass over the template leaves braces inside the parts alone
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], html)
-
-
-def _size(fit: TableFit) -> str:
-    return f"{results.size(fit)}, in {Path(fit.source).name}."
 
 
 def _number(text: str) -> str:
@@ -151,9 +145,9 @@ def _chart(title: str, draw: Callable[[Any], None], height: float = 2.9) -> str:
     advice = 'A report needs matplotlib: pip install "stoptime[plot]".'
     matplotlib = installed("matplotlib", advice)
     figure = installed("matplotlib.figure", advice).Figure((4.2, height), layout="constrained")
-    colours = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    coloured = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     style = {
-        **dict.fromkeys(colours, INK),
+        **dict.fromkeys(coloured, INK),
         "axes.spines.top": False,
         "axes.spines.right": False,
         "font.size": 9.5,
@@ -225,22 +219,22 @@ def _predictions(fit: TableFit) -> list[str]:
     if len(y) < len(fit.y):
         text += f" The charts show {len(y)} rows, drawn at random."
 
-    def observed(axes: Any, heights: Array, ends: Array, label: str) -> None:
+    line = np.array([x.min(), x.max()])
+
+    def scatter(axes: Any, heights: Array, ends: Array, label: str) -> None:
         axes.scatter(x, heights, s=12, alpha=0.5, color=BLUE, linewidths=0)
         axes.plot(line, ends, color=INK, lw=0.8)
         axes.set(xlabel=f"predicted {fit.target}", ylabel=label)
         axes.locator_params(nbins=5)
 
-    line = np.array([x.min(), x.max()])
+    def observed(axes: Any) -> None:
+        scatter(axes, y, line, f"observed {fit.target}")
 
     def residual(axes: Any) -> None:
-        observed(axes, y - x, 0 * line, "observed - predicted")
+        scatter(axes, y - x, 0 * line, "observed - predicted")
         axes.hlines([-width, width], *line, color=INK, lw=0.8, ls=":")
 
-    def against(axes: Any) -> None:
-        observed(axes, y, line, f"observed {fit.target}")
-
-    return [text, _chart("Observed against predicted", against), _chart("Residuals", residual)]
+    return [text, _chart("Observed against predicted", observed), _chart("Residuals", residual)]
 
 
 def _classes(fit: TableFit) -> list[str]:
@@ -294,18 +288,15 @@ def _columns(fit: TableFit) -> list[str]:
 
 
 def _data(fit: TableFit) -> list[str]:
-    text = f"{_size(fit)} The target is {fit.target}."
+    text = f"The target is {fit.target}, from {Path(fit.source).name}."
     notes = fit.notes or ("No value had to be filled in, left out or converted.",)
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
     cells = [f'<ul class="notes">{listed}</ul>']
     if fit.preparation is not None:
         every = list(fit.preparation.decisions_.values())[:100]
         # some texts of a column are enough to recognise it
-        head = (
-            ("column", "kind", "texts") if any(one.levels for one in every) else ("column", "kind")
-        )
-        rows = tuple(
-            (one.column, one.kind, ", ".join(one.levels[:6]))[: len(head)] for one in every
-        )
-        cells.append(_table(results.TableOf("Columns", head, rows)))
+        rows = [(one.column, one.kind, ", ".join(one.levels[:6])) for one in every]
+        width = 3 if any(one.levels for one in every) else 2
+        head = ("column", "kind", "texts")[:width]
+        cells.append(_table(results.TableOf("Columns", head, tuple(row[:width] for row in rows))))
     return [text, *cells]
