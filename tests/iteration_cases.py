@@ -33,7 +33,6 @@ AUTO = [
     NuMethod(),
     OptimalIteration(penalty=0.02),
 ]
-each = pytest.mark.parametrize("method", CONCRETE, ids=str)
 each_auto = pytest.mark.parametrize("method", AUTO, ids=str)
 
 

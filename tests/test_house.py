@@ -19,7 +19,7 @@ from stoptime.methods.recurrence import Iteration
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "stoptime"
-MODULES_OF_A_FIT = 33  # the aim is 22
+MODULES_OF_A_FIT = 34  # the aim is 22
 LEAST_COMMENTS = 0.03  # of all lines
 LATER_TYPES = {
     "stopping.grid": {"stopping.problem"},

@@ -39,7 +39,6 @@ from stoptime.methods.iterations import (
     Nesterov,
     NuMethod,
     OptimalIteration,
-    as_iteration,
 )
 from stoptime.methods.recurrence import Iteration, Recurrence
 from stoptime.methods.registry import ADAPTIVE, FAMILY, ITERATIONS, METHODS, get_method
@@ -102,7 +101,7 @@ __all__ = [
     "StopWarning", "StoppedClassifier", "StoppedClassifierCV", "StoppedKernelClassifier",
     "StoppedKernelClassifierCV", "StoppedKernelRegressor", "StoppedKernelRegressorCV",
     "StoppedLogisticRegression", "StoppedLogisticRegressionCV", "StoppedRegressor",
-    "StoppedRegressorCV", "TableFit", "TablePreparation", "VanishingDecay", "as_iteration",
+    "StoppedRegressorCV", "TableFit", "TablePreparation", "VanishingDecay",
     "bayes_risk", "bounds", "calibrate", "decompose",
     "decompose_kernel", "default_stops", "equivalent_penalty", "equivalent_stop", "estimate_oracle",
     "fit_table", "from_torch", "get_method", "get_rule", "guarantee", "inflation",

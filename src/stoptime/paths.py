@@ -36,9 +36,9 @@ class Path:
     """Coefficients of one method, tuned to the data, at many stops.
 
     ``coef`` has the shape (n_stops, n_features), or (n_stops, n_features, n_targets), and
-    ``intercept`` that without features; it is zero if none was fitted. ``error`` estimates the
-    relative error of the coefficients at every stop, the worst of all targets, from a Krylov space
-    or from rounding in products of X; ``krylov`` says what that space took. Both may be None.
+    ``intercept`` that without features. ``error`` estimates the relative error of the coefficients
+    at every stop, the worst of all targets, from a Krylov space or from rounding in products of X;
+    ``krylov`` says what that space took. Both may be None.
     """
 
     method: Method
@@ -54,9 +54,8 @@ class Path:
         """Trace of the derivative of the fit by the response: Σ (1 - g), plus 1 for an intercept.
 
         NaN if the eigenvalues are Ritz values and no random probes were asked for. Methods without
-        a filter have a column for each target: Adam and its relatives differentiate every step when
-        this is first asked for, and conjugate gradients have Σ (1 - g) of the filter that was
-        found, which is no derivative.
+        a filter have a column for each target; for conjugate gradients it is Σ (1 - g) of the
+        filter that was found, which is no derivative.
         """
         return self._freedom() if callable(self._freedom) else self._freedom
 
@@ -146,24 +145,24 @@ def draw(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool = Fal
     error = _errors(spectrum, method, stops, warns=warns)
     method = method.tuned_to(spectrum.padded_eigenvalues)
     z = spectrum.response
+    shape = (spectrum.n_features, len(stops), *z.shape[1:])
     freedom: Floats | Callable[[], Floats]
     if isinstance(method, Adaptive):
         found = method.coefficients_at(spectrum, stops).astype(z.dtype, copy=False)
-        found = found.reshape(len(stops), spectrum.n_features, *z.shape[1:])
-        coef = like(spectrum.feature_mean, found)
-        rounded = spectrum.rounded(coef)
+        coef = like(spectrum.feature_mean, found.swapaxes(0, 1).reshape(shape))
         freedom = partial(method.freedom_at, spectrum, stops)
     else:
         components, freedom = _followed(spectrum, method, stops)
+        flat = components.reshape(len(z), math.prod(shape[1:])).astype(z.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            flat = components.reshape(len(z), math.prod(components.shape[1:]))
-            coef = spectrum.basis @ like(spectrum.feature_mean, flat.astype(z.dtype, copy=False))
-            coef = coef.reshape(spectrum.n_features, len(stops), *z.shape[1:]).swapaxes(0, 1)
-            if spectrum.geometry is not None:
-                coef = coef + spectrum.geometry.coef
-            rounded = _finite(spectrum.rounded(coef))
+            coef = (spectrum.basis @ like(spectrum.feature_mean, flat)).reshape(shape)
+    coef = coef.swapaxes(0, 1)
+    if spectrum.geometry is not None:
+        coef = coef + spectrum.geometry.coef
     columns = coef if coef.ndim == 2 else coef.swapaxes(1, 2)
-    intercept = spectrum.rounded(spectrum.target_mean - columns @ spectrum.feature_mean)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = _finite(spectrum.rounded(coef))
+        intercept = spectrum.rounded(spectrum.target_mean - columns @ spectrum.feature_mean)
     return Path(method, stops, rounded, intercept, freedom, spectrum.krylov, error)
 
 
@@ -186,15 +185,22 @@ class Drawing:
         small = small and not isinstance(self.method, Adaptive)
         if not (small and spectrum.solver in {"gram", "svd"} and isinstance(X, np.ndarray)):
             return lambda stops: self(stops).predict(X)
-        # rows in the eigenbasis spare the coefficients of every target at every stop: with these
-        # rows as eigenvectors, the path itself is their centred prediction
-        rows = (X - spectrum.feature_mean) @ spectrum.vectors
-        centred = replace(spectrum, basis=rows, feature_mean=np.zeros(len(rows), rows.dtype))
+        # rows in the eigenbasis spare the coefficients of every target at every stop
+        centred = X - spectrum.feature_mean
+        constant = spectrum.target_mean
         if spectrum.geometry is not None:
-            free = (X - spectrum.feature_mean) @ spectrum.geometry.vectors
-            centred = replace(centred, geometry=replace(spectrum.geometry, vectors=free))
+            constant = constant + centred @ spectrum.geometry.coef
+        rows = centred @ spectrum.vectors
         tuned = self.method.tuned_to(spectrum.padded_eigenvalues)
-        return lambda stops: draw(centred, tuned, stops).coef + spectrum.target_mean
+
+        def predicted(stops: Floats) -> Floats:
+            components, _ = _followed(spectrum, tuned, stops)
+            components = components.astype(spectrum.response.dtype, copy=False)
+            with np.errstate(over="ignore", invalid="ignore"):
+                fit = np.tensordot(rows, components, 1).swapaxes(0, 1)
+                return np.asarray(_finite(fit + constant))
+
+        return predicted
 
 
 def _errors(spectrum: Spectrum, method: Method, stops: Floats, *, warns: bool) -> Floats | None:
@@ -236,13 +242,11 @@ def _followed(spectrum: Spectrum, method: Method, stops: Floats) -> tuple[Floats
     s: Floats = spectrum.eigenvalues.astype(np.float64)
     single = spectrum.response.ndim == 1
     columns = spectrum.response.reshape(len(s), math.prod(spectrum.response.shape[1:]))
-    complete = spectrum.accuracy.complete
-    unknown = not complete and spectrum.density is None
+    unknown = not spectrum.accuracy.complete and spectrum.density is None
+    atoms, weights = (s[:0], s[:0]) if unknown else spectrum.atoms
     # the eigenvalues are the same array where they can be, so that gains are computed once
-    atoms, weights = (s, np.ones_like(s)) if complete else (s[:0], s[:0])
-    if not (complete or unknown):
-        atoms, weights = spectrum.atoms
-    components, gains = method.follow(s, columns, stops, atoms)
+    at = s if spectrum.accuracy.complete else atoms
+    components, gains = method.follow(s, columns, stops, at)
     with np.errstate(over="ignore", invalid="ignore"):  # NaN where a late filter overflows
         freedom = np.tensordot(weights * atoms, gains, axes=1)
     if not isinstance(method, Filter):

@@ -5,11 +5,13 @@ import pytest
 
 import stoptime as st
 from contract import case, made
-from stoptime.left_out.contours import Ellipse, Mix, Span, contour_for, ladder_for, values_at
+from stoptime.left_out.contours import Ellipse, Span, contour_for, ladder_for, values_at
 from stoptime.left_out.downdated import Downdated
 from stoptime.left_out.residuals import LeftOut, columns_of
 from stoptime.left_out.ridges import Ridges, by_operators
 from stoptime.left_out.rows import Rows
+from stoptime.left_out.scales import Mix
+from stoptime.methods.base import settled_at
 from stoptime.spectrum.decompose import open_data
 
 SMOOTH = [st.Ridge(), st.GradientFlow(), st.CriticalFlow(), st.IteratedRidge(3)]
@@ -32,7 +34,7 @@ def ellipse_of(method, stops, largest, most=1e5):
 @pytest.mark.parametrize("method", SMOOTH, ids=str)
 @pytest.mark.parametrize("condition", [1e1, 1e6, 1e16])
 def test_every_smooth_filter_is_a_mixture_on_the_ladder_at_every_stop(method, condition):
-    stops = np.geomspace(0.01, method.settled_at(2.5 / condition, 0.03), 60)
+    stops = np.geomspace(0.01, settled_at(method, 2.5 / condition, 0.03), 60)
     ladder = ladder_for(method, stops, ONE, 2.5).contour
     s = np.append(0.0, np.geomspace(1e-3 / condition, 2.5, 2000))
     error, weight = error_of_mixture(ladder, method, stops, s)

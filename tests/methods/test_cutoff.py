@@ -71,6 +71,7 @@ def test_the_guarantee_is_two():
     for penalty in (1e-4, 0.5, 1.0, 7.0, 1e4):
         stop = st.equivalent_stop(CUTOFF, penalty, eigenvalues=s)
         assert stop == np.sum(s > penalty)
+        assert st.equivalent_stop(CUTOFF, penalty, calibration="parameter", eigenvalues=s) == stop
         known = {"eigenvalues": s, "signal": 61.0, "noise": penalty, "n_samples": 1}
         assert st.inflation(CUTOFF, **known).ratio <= 2
         scaled = CUTOFF.tuned_to(s).in_units_of(penalty)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import stoptime as st
-from iteration_cases import CONCRETE, each, each_auto, make_data
+from iteration_cases import CONCRETE, each_auto, make_data
 from stoptime import GradientDescent, HeavyBall, Nesterov, NuMethod, OptimalIteration
 from stoptime.methods import recurrence
 from stoptime.methods.recurrence import tuned_without_rows
@@ -76,35 +76,6 @@ def test_filters_against_the_printed_recursion_with_fifty_digits(method):
             for k in (1, 2, 30, 300):
                 assert abs(float(method.gain(s, k)) - exact[k]) <= 1e-12 * exact[k]
                 assert abs(float(method.shrinkage(s, k)) - (1 - s * exact[k])) < 1e-12
-
-
-@each
-def test_starts_limits_shapes_and_tables(method):
-    s = np.concatenate([[0, 1e-300], np.geomspace(1e-8, 1 / method.step, 40)])
-    k = np.arange(60)
-    g, gain = method.shrinkage(s[:, None], k), method.gain(s[:, None], k)
-    np.testing.assert_allclose(gain * s[:, None] + g, 1, atol=1e-13)
-    assert np.all(g[:, 0] == 1)
-    assert np.all(gain[:, 0] == 0)
-    np.testing.assert_allclose(gain[0], gain[1], rtol=1e-13)
-    np.testing.assert_array_equal(method.gain([0, 0.5], np.inf), [np.inf, 2])
-    np.testing.assert_array_equal(method.shrinkage([0, 0.5], np.inf), [1, 0])
-    assert np.ndim(method.gain(1.0, 3)) == 0
-    assert method.gain(np.empty((0, 1)), [7, 2]).shape == (0, 2)
-    assert method.gain(s[:, None], np.empty(0)).shape == (len(s), 0)
-    np.testing.assert_array_equal(method.shrinkage(s[:3], [7, 2, 7]), g[[0, 1, 2], [7, 2, 7]])
-    with pytest.raises(ValueError, match=r"whole numbers.*2\.5"):
-        method.shrinkage(1.0, [1, 2.5])
-    for given in ([0, 1, 2, 7, 7, 30], [5, 2, 9], [0, 4, np.inf], []):
-        stops = np.array(given, dtype=float)
-        tables = [*method.filters(s, stops, 2)]
-        assert [table[0].shape[1] for table in tables] == [2] * (len(stops) // 2) + [1] * (
-            len(stops) % 2
-        )
-        for which, formula in enumerate((method.shrinkage, method.gain)):
-            joined = np.hstack([np.empty((len(s), 0)), *(table[which] for table in tables)])
-            exact = formula(s[:, None], stops)
-            np.testing.assert_allclose(joined, exact, rtol=1e-11, atol=1e-13)
 
 
 def test_many_pairs_long_runs_and_bounded_memory(monkeypatch):
@@ -187,8 +158,6 @@ def test_halving_the_pace_halves_the_gap_to_the_flow(make):
         flow = method.as_flow()
         assert method.pace == pytest.approx(pace)
         gaps.append(np.abs(method.shrinkage(s, round(4 / pace)) - flow.shrinkage(s, 4.0)).max())
-        if not isinstance(method, NuMethod) and getattr(method, "momentum", None) is None:
-            assert st.as_iteration(flow, method.step) == method
     np.testing.assert_allclose(np.divide(gaps[1:], gaps[:-1]), 0.5, rtol=0.08)
 
 
@@ -199,28 +168,19 @@ def test_high_resolution_flows_follow_their_iterations_to_second_order():
     for root in (0.1, 0.05, 0.025):
         k = np.arange(1, round(8 / root) + 1)
         flow = st.HighResolutionAcceleratedFlow(root**2, 5.0)
-        iterates = st.as_iteration(flow).shrinkage(s, k)
+        iterates = Nesterov(root**2, 5.0).shrinkage(s, k)
         t = root * (k + (5.0 - 2) / 2)
         fine.append(np.abs(iterates - flow.shrinkage(s, t)).max())
         coarse.append(np.abs(iterates - st.AcceleratedFlow(5.0).shrinkage(s, t)).max())
     np.testing.assert_allclose(np.divide(fine[:-1], fine[1:]), 4, rtol=0.1)
     np.testing.assert_allclose(np.divide(coarse[:-1], coarse[1:]), 2, rtol=0.1)
     convex = st.HighResolutionFlow(0.2, 0.05)
-    method = st.as_iteration(convex)
+    method = Nesterov(0.2, momentum=(1 - 0.1) / (1 + 0.1))  # √(με) = 0.1
     s, eta, t = np.linspace(0.05, 1, 60)[:, None], method.momentum, np.arange(1, 60) * method.pace
     table = method.shrinkage(s, np.arange(60))
     exact = (1 + eta) * table[:, 1:] - eta * table[:, :-1]
     gap = np.abs(convex.shrinkage(s, t) - exact).max()
     assert gap < 0.2 * np.abs(method.as_flow().shrinkage(s, t) - exact).max()
-
-
-def test_flows_without_an_iteration_are_refused():
-    assert st.as_iteration(st.HeavyBallFlow(2.0), 0.0625) == HeavyBall(0.0625, 0.0)
-    for flow, most in ((st.HeavyBallFlow(2.0), r"0\.0625"), (st.HighResolutionFlow(4.0, 1.0), "1")):
-        with pytest.raises(ValueError, match=f"too large.*at most {most}"):
-            st.as_iteration(flow, 0.1)
-    with pytest.raises(TypeError, match="not the limit of any iteration"):
-        st.as_iteration(st.CriticalFlow(), 0.1)
 
 
 @pytest.mark.parametrize("penalty", [1e-12, 1e-3, 5.0, 1e6])

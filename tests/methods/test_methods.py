@@ -7,7 +7,9 @@ from scipy.integrate import solve_ivp
 from scipy.special import gamma
 
 import stoptime as st
+from iteration_cases import CONCRETE as ITERATIONS
 from reference import accuracy
+from stoptime.methods.base import settled_at
 from stoptime.methods.registry import as_content, from_content
 
 EPS = np.finfo(float).eps
@@ -52,41 +54,34 @@ def test_gain_and_shrinkage_belong_together_and_follow_the_scaling_law(method, r
     assert np.all(np.abs(g - scaled) <= 1e-11 + 20 * EPS * t * np.sqrt(s))
 
 
-@each_method
-def test_the_start_null_directions_the_limit_and_the_whole_range(method):
-    s, t = np.array([0, 1e-300, 1e-3, 1, 1e300]), np.array([0, 1e-150, 1, 1e150])
+@pytest.mark.parametrize("method", [*CONCRETE, *ITERATIONS], ids=str)
+def test_the_start_null_directions_the_limit_shapes_and_bad_arguments(method):
+    early = np.arange(60.0) if method.whole_stops else np.geomspace(1e-3, 20.0, 60)
+    largest = 1 / method.step if method.whole_stops else 4.0
+    s = np.append(0.0, np.geomspace(1e-8, largest, 40))
+    g, gain = method.shrinkage(s[:, None], early), method.gain(s[:, None], early)
+    np.testing.assert_allclose(gain * s[:, None] + g, 1, atol=1e-13)
     assert np.all(method.shrinkage(s, 0) == 1)
     assert np.all(method.gain(s, 0) == 0)
-    assert np.all(method.shrinkage(0, t) == 1)
-    finite = np.array([0, 1e-3, 1.0, 20.0])
-    np.testing.assert_allclose(method.gain(0, finite), method.gain(1e-280, finite), rtol=1e-13)
-    np.testing.assert_array_equal(method.shrinkage([0, 2.0, 4.0], np.inf), [1, 0, 0])
-    np.testing.assert_array_equal(method.gain([0, 2.0, 4.0], np.inf), [np.inf, 0.5, 0.25])
-    np.testing.assert_array_equal(
-        method.gain([[2.0]], [[1.0, np.inf]]), [[method.gain(2.0, 1.0), 0.5]]
-    )
-    s = np.concatenate([[0.0, 5e-324], np.geomspace(1e-300, 1e300, 61)])[:, None]
-    t = np.concatenate([[0.0, 5e-324], np.geomspace(1e-300, 1e150, 61), [np.inf]])
-    g, gain = method.shrinkage(s, t), method.gain(s, t)
-    assert np.all(np.abs(g) <= 1 + 1e-9)
-    assert not np.isnan(gain).any()
-    overflows = (s < 1e-305) & (t == np.inf)
-    assert np.isfinite(gain[~overflows]).all()
-
-
-@each_method
-def test_shapes_tables_and_bad_arguments(method):
-    s, t = np.array([0.5, 1.0, 2.0]), np.array([0.1, 10.0, np.inf])
-    assert method.gain(s, 1.0).shape == (3,)
-    assert np.ndim(method.gain(1.0, 1.0)) == 0
-    assert method.gain(np.empty((0, 1)), t).shape == (0, 3)
-    assert method.gain(s[:, None], t)[1, 1] == method.gain(1.0, 10.0)
+    assert np.all(g[0] == 1)
+    np.testing.assert_allclose(gain[0], method.gain(1e-280, early), rtol=1e-13)
+    np.testing.assert_array_equal(method.shrinkage([0, 0.5], np.inf), [1, 0])
+    np.testing.assert_array_equal(method.gain([0, 0.5], np.inf), [np.inf, 2])
+    assert np.ndim(method.gain(1.0, 3)) == 0
     assert method.gain(np.array([1, 2]), np.array([3, 4])).dtype == np.float64
-    tables = list(method.filters(s, t, 2))
-    assert [g.shape for g, _ in tables] == [(3, 2), (3, 1)]
-    for which, formula in enumerate((method.shrinkage, method.gain)):
-        joined = np.hstack([table[which] for table in tables])
-        np.testing.assert_array_equal(joined, formula(s[:, None], t))
+    assert method.gain(np.empty((0, 1)), [7, 2]).shape == (0, 2)
+    assert method.gain(s[:, None], np.empty(0)).shape == (len(s), 0)
+    for stops in ([0, 1, 2, 7, 7, 30], [5, 2, 9], [0, 4, np.inf], []):
+        tables = [*method.filters(s, np.array(stops, dtype=float), 2)]
+        assert [table[0].shape[1] for table in tables] == [
+            min(2, len(stops) - i) for i in range(0, len(stops), 2)
+        ]
+        for which, formula in enumerate((method.shrinkage, method.gain)):
+            joined = np.hstack([np.empty((len(s), 0)), *(table[which] for table in tables)])
+            alone = [formula(s, one) for one in stops]
+            exact = np.array(alone).reshape(len(stops), len(s)).T
+            np.testing.assert_allclose(joined, exact, rtol=1e-11, atol=1e-13)
+            np.testing.assert_allclose(formula(s[:, None], stops), exact, rtol=1e-11, atol=1e-13)
     for bad in (-1.0, np.nan):
         with pytest.raises(ValueError, match=f"^s must be.*{bad}"):
             method.shrinkage([1.0, bad], 1.0)
@@ -94,6 +89,20 @@ def test_shapes_tables_and_bad_arguments(method):
             method.gain(1.0, [1.0, bad])
     with pytest.raises(ValueError, match=r"^s must be finite.*inf"):
         method.gain(np.inf, 1.0)
+    if method.whole_stops:
+        with pytest.raises(ValueError, match=r"whole numbers.*2\.5"):
+            method.shrinkage(1.0, [1, 2.5])
+
+
+@each_method
+def test_filters_are_finite_over_the_whole_range_of_doubles(method):
+    s = np.concatenate([[0.0, 5e-324], np.geomspace(1e-300, 1e300, 61)])[:, None]
+    t = np.concatenate([[0.0, 5e-324], np.geomspace(1e-300, 1e150, 61), [np.inf]])
+    g, gain = method.shrinkage(s, t), method.gain(s, t)
+    assert np.all(np.abs(g) <= 1 + 1e-9)
+    assert not np.isnan(gain).any()
+    overflows = (s < 1e-305) & (t == np.inf)
+    assert np.isfinite(gain[~overflows]).all()
 
 
 def motion(method, s):
@@ -246,7 +255,7 @@ def test_ends_of_the_parameters():
 def test_a_flow_is_settled_and_invisible_when_it_says_so(flow, level):
     phase, time = flow.visible_until(level)
     for s in (0.01, 0.5, 30.0):
-        settled = flow.settled_at(s, level)
+        settled = settled_at(flow, s, level)
         g = flow.shrinkage(s, settled * np.geomspace(1, 30, 400))
         assert np.abs(g).max() <= level * (1 + 1e-9)
         if not flow.oscillates and level < 0.1 and flow != st.GradientFlow():

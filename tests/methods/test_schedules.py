@@ -81,13 +81,14 @@ def test_a_search_and_a_plan_end_with_the_schedule():
 
 
 @dataclass(frozen=True)
-class Falling(schedules.Warmed):
+class Falling(schedules.Schedule):
     """A schedule of a user's own."""
 
     peak: float
     total: int
-    end: float = 0.0
-    warmup: int = 0
+
+    def _formula(self, j):
+        return self.peak * self._remaining(j)
 
 
 def test_a_schedule_of_another_class_is_not_written():

@@ -1,7 +1,7 @@
 """Exact risk: against Monte Carlo, closed forms, and brute force over the stop."""
 
 import pickle
-import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import pytest
 import stoptime as st
 from iteration_cases import AUTO, each_auto
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov
-from stoptime.theory.search import lowest, lowest_whole
+from stoptime.theory.search import lowest
 
 STOPS = np.array([0.0, 0.4, 1.5, 4.0, 12.0, np.inf])
 METHODS = [
@@ -80,52 +80,54 @@ def test_tiny_variance_keeps_its_digits():
     np.testing.assert_allclose(curve.variance, 1e-230 * 1e200 * (1e200 / 64), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "method", [st.AcceleratedFlow(), st.AcceleratedFlow(0.5), st.HeavyBallFlow(0.01)], ids=str
-)
-@pytest.mark.parametrize("seed", range(3))
-def test_best_is_the_global_minimum_of_an_oscillating_curve(method, seed):
+def oscillating(seed):
     rng = np.random.default_rng(seed)
     known = {"eigenvalues": np.sort(10 ** rng.uniform(-3, 0, 5)), "n_samples": 30}
     known |= {"signal": rng.standard_normal(5), "noise": 10 ** rng.uniform(-2, 1)}
-    coarse = st.risk(method, np.geomspace(0.01, 300, 7), **known)
-    dense = st.risk(method, np.linspace(0.01, 300, 60_001), **known)
-    assert coarse.best_total <= dense.total.min() * (1 + 1e-12)
-    assert coarse.best_total >= dense.total.min() * (1 - 1e-6)
-    assert 0.01 <= coarse.best <= 300
-    found = st.risk(method, [coarse.best], **known).total[0]
-    assert found == pytest.approx(coarse.best_total, rel=1e-12)
+    return known, np.linspace(0.01, 300, 60_001)
 
 
-@pytest.mark.parametrize(("slow", "damping", "last"), [(1e-4, 1e-3, 600), (1.5e-7, 1e-5, 5000)])
-def test_best_is_the_lowest_of_hundreds_of_dips(slow, damping, last):
-    """A slow strong signal under a fast weak one: the first dips are traps."""
+def slow_under_fast(slow, last):
+    """A slow strong signal under a fast weak one: the first of hundreds of dips are traps."""
     known = {"eigenvalues": [slow, 1.0], "signal": [3.0, 1.0], "noise": 1e-4, "n_samples": 10}
-    curve = st.risk(st.HeavyBallFlow(damping), [0.1, last], **known)
-    dense = st.risk(st.HeavyBallFlow(damping), np.linspace(0.1, last, 200_001), **known)
-    assert curve.best_total <= dense.total.min()
-    assert curve.best > 100
+    return known, np.linspace(0.1, last, 200_001)
 
 
-@pytest.mark.parametrize("method", [st.Ridge(), st.GradientFlow(), GradientDescent(1.0)], ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_best_is_the_lowest_of_dips_that_lie_decades_apart(method, seed):
+def decades_apart(seed):
+    """In every direction the signal is about as strong as the noise."""
     rng = np.random.default_rng(seed)
     s = 10.0 ** -np.arange(1, 8, 1.5) * rng.uniform(0.5, 2, 5)
-    # in every direction about as strong as the noise
     known = {"eigenvalues": s, "signal": np.sqrt(10 ** rng.uniform(-0.3, 0.3, 5) / s)}
     known |= {"noise": 1.0, "n_samples": 1, "target": "prediction"}
-    dense = st.risk(method, np.unique(np.round(np.geomspace(1, 1e9, 20_001))), **known)
-    assert st.risk(method, [1, 1e9], **known).best_total <= dense.total.min() * (1 + 1e-9)
+    return known, np.unique(np.round(np.geomspace(1, 1e9, 20_001)))
 
 
-@pytest.mark.parametrize("method", [GradientDescent(1.0), HeavyBall(1.0, 0.99)], ids=str)
-def test_best_of_a_long_sparse_range_of_iterates_is_the_best_of_all(method):
-    known = {"eigenvalues": np.geomspace(1e-4, 1, 40), "signal": 40, "noise": 1, "n_samples": 2000}
-    sparse = st.bayes_risk(method, [1, 9000], **known)
-    every = st.bayes_risk(method, np.arange(1, 9001), **known)
-    assert sparse.best_total == pytest.approx(every.total.min(), rel=1e-9)
-    assert sparse.best == every.stops[np.argmin(every.total)]
+def long_run():
+    known = {"eigenvalues": np.geomspace(1e-4, 1, 40), "signal": np.ones(40), "noise": 1}
+    return known | {"n_samples": 2000}, np.arange(1.0, 9001.0)
+
+
+HARD = [
+    *product((st.AcceleratedFlow(), st.HeavyBallFlow(0.01)), map(oscillating, range(3))),
+    (st.AcceleratedFlow(0.5), oscillating(0)),
+    (st.HeavyBallFlow(1e-3), slow_under_fast(1e-4, 600)),
+    (st.HeavyBallFlow(1e-5), slow_under_fast(1.5e-7, 5000)),
+    *product((st.Ridge(), st.GradientFlow(), GradientDescent(1.0)), map(decades_apart, range(3))),
+    *product((GradientDescent(1.0), HeavyBall(1.0, 0.99)), [long_run()]),
+]
+
+
+@pytest.mark.parametrize(("method", "problem"), HARD, ids=lambda one: str(one)[:40])
+def test_best_is_the_least_of_a_dense_curve(method, problem):
+    known, dense = problem
+    sparse = st.risk(method, dense[[0, -1]], **known)
+    every = st.risk(method, dense, **known)
+    assert dense[0] <= sparse.best <= dense[-1]
+    assert sparse.best_total <= every.total.min() * (1 + 1e-9)
+    found = st.risk(method, [sparse.best], **known).total[0]
+    assert found == pytest.approx(sparse.best_total, rel=1e-12)
+    if method.whole_stops and len(dense) == dense[-1]:
+        assert sparse.best == dense[np.argmin(every.total)]
 
 
 def test_best_is_found_far_out_and_at_any_scale():
@@ -165,12 +167,11 @@ def test_a_plateau_of_rounding_errors_is_searched_a_few_times_only():
         return noise[np.round(points).astype(int)]
 
     grid = np.unique(np.round(np.geomspace(1, 20_000, 300)))
-    assert lowest_whole(curve, grid, 8)[1] == pytest.approx(1)
-    assert len(looks) <= 8
-    looks.clear()
-    lowest(curve, grid, 40, 8)
-    assert len(looks) == 2
-    assert lowest_whole(lambda k: np.abs(k - 12_345), grid, 8) == (12_345, 0)
+    for whole in (True, False):
+        assert lowest(curve, grid, 40, 8, whole=whole)[1] == pytest.approx(1)
+        assert len(looks) == 2
+        looks.clear()
+    assert lowest(lambda k: np.abs(k - 12_345), grid, 8, whole=True) == (12_345, 0)
 
 
 @each_method
@@ -243,9 +244,9 @@ def test_plots_pickle_and_repr():
         ({"eigenvalues": [1.0, -1.0]}, "eigenvalues must be"),
         ({"eigenvalues": []}, "eigenvalues must be"),
         ({"eigenvalues": [[1.0, 2.0]]}, "eigenvalues must be"),
-        ({"signal": [1.0]}, "one coordinate per eigenvalue, 2; got 1"),
-        ({"signal": [np.nan, 1.0]}, "signal must be"),
-        ({"signal": [[1.0, 1.0]]}, "signal must be"),
+        ({"signal": [1.0]}, r"each of the 2 eigenvalues; got the shape \(1,\)"),
+        ({"signal": [np.nan, 1.0]}, "signal must have one finite coordinate"),
+        ({"signal": [[1.0, 1.0]]}, "signal must have"),
         ({"noise": -1}, "noise must be"),
         ({"n_samples": 0}, "n_samples must be"),
         ({"target": "training"}, "target must be"),
@@ -266,17 +267,12 @@ def test_bad_arguments(change, message):
 
 @pytest.mark.parametrize("size", [1e-7, 1.0, 1e7])
 def test_a_covariance_may_be_off_by_rounding_at_any_scale(size):
-    singular = np.array([[1.0, 1.0], [1.0, 1.0]])
     known = KNOWN | {"signal": [1.0, 2.0]}
-    for rounded in (0 * singular, -1.5e-10 * np.eye(2), [[0, 5e-11], [0, 0]]):
-        curve = st.risk("ridge", [0.0], **known, covariance=size * (singular + rounded))
+    for rounding in (0.0, -1.5e-10 * np.eye(2), np.array([[0, 5e-11], [0, 0]])):
+        curve = st.risk("ridge", [0.0], **known, covariance=size * (np.ones((2, 2)) + rounding))
         assert curve.bias[0] == pytest.approx(9 * size)  # (1 + 2)²
-    for wrong, message in (
-        ([[1.0, 1.0], [1.0 - 2e-10, 1.0]], "must be symmetric"),
-        ([[1.0, 1.5], [1.5, 1.0]], re.escape(f"its least is {-0.5 * size:.3g}.")),
-    ):
-        with pytest.raises(ValueError, match=message):
-            st.risk("ridge", [0.0], **known, covariance=size * np.array(wrong))
+    with pytest.raises(ValueError, match="must be symmetric"):
+        st.risk("ridge", [0.0], **known, covariance=size * np.array([[1, 1], [1 - 2e-10, 1]]))
 
 
 # --- signals that lean towards the leading directions ---------------------------------------------
@@ -299,15 +295,9 @@ def test_stopping_early_beats_ridge_where_the_signal_leans(a, b, noise, gradient
     flows = (st.GradientFlow(), st.AcceleratedFlow(3), st.AcceleratedFlow(9))
     found = [st.inflation(method, **known).ratio for method in flows]
     np.testing.assert_allclose(found, [gradient, three, nine], atol=5.1e-4)
-
-
-def test_the_ratio_is_that_of_two_least_risks():
-    known = powers(1, 2, p=50) | {"noise": 0.1, "n_samples": 100}
-    stops = np.geomspace(1e-3, 1e5, 20_000)
-    least = [st.risk(m, stops, **known).total.min() for m in ("critical-flow", "ridge")]
-    found = st.inflation("critical-flow", **known)
-    assert found.ratio == pytest.approx(least[0] / least[1], rel=1e-6)
-    assert st.inflation("ridge", **known).ratio == 1
+    stops = np.geomspace(1e-3, 1e5, 2000)
+    least = [st.risk(m, stops, **known).total.min() for m in (flows[0], "ridge")]
+    assert found[0] == pytest.approx(least[0] / least[1], rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -332,18 +322,15 @@ def test_the_least_risk_falls_with_the_power_of_n_that_is_known(method, a, b, ta
     assert slope == pytest.approx(exponent, rel=0.025)
 
 
-PROBLEM = {"eigenvalues": [1.0, 0.5], "noise": 1.0, "n_samples": 10}
-
-
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("change", "message"),
     [
-        (lambda: st.inflation("ridge", signal=[0, 0], **PROBLEM), "coordinate other than zero"),
-        (lambda: st.inflation("ridge", signal=[1, 1, 1], **PROBLEM), "per eigenvalue, 2; got 3"),
-        (lambda: st.inflation("ridge", signal=1, target="both", **PROBLEM), "target must be"),
-        (lambda: st.inflation("ridge", signal=1, **PROBLEM | {"noise": 0}), "noise must be a pos"),
+        ({"signal": [0, 0]}, "coordinate other than zero"),
+        ({"signal": [1, 1, 1]}, "each of the 2 eigenvalues"),
+        ({"target": "both"}, "target must be"),
+        ({"noise": 0}, "noise must be a pos"),
     ],
 )
-def test_inflations_that_are_refused(call, message):
+def test_inflations_that_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        call()
+        st.inflation("ridge", **KNOWN | change)

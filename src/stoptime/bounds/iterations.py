@@ -23,7 +23,7 @@ from stoptime.bounds.balls import Enclosure, arb, ball, exact, squared, upward
 from stoptime.bounds.filters import Cell, Curve
 from stoptime.bounds.minimax import Game, Square, Strategy, imbalance
 from stoptime.methods.iterations import GradientDescent, HeavyBall, Nesterov, NuMethod
-from stoptime.methods.recurrence import STEP_ROUNDING, at_stops, iterates
+from stoptime.methods.recurrence import STEP_ROUNDING, at_stops
 from stoptime.support.arrays import Array
 from stoptime.theory.search import stop_with_gain
 
@@ -354,7 +354,7 @@ class _PolynomialGame(_StepGame):
         """Return g at εs after some steps, in ascending order."""
         if self.is_heavy_ball:
             return heavy_ball_iterates(self.method.eta, y, stops)
-        return list(at_stops(iterates(self.method.update, y.__mul__, exact(1)), stops))
+        return list(at_stops(self.method.steps(y.__mul__, exact(1)), stops))
 
     def scaled(self, theta: Any) -> Any:
         low, high = self.reach

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from stoptime.left_out.contours import (
     SPANNED,
     Ladder,
-    Mix,
-    Scales,
     Served,
     Span,
     contour_for,
@@ -38,6 +36,7 @@ from stoptime.left_out.ridges import (
     least_squares_operators,
 )
 from stoptime.left_out.rows import RowBlock, Rows
+from stoptime.left_out.scales import Mix, Scales
 from stoptime.methods.base import Filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,20 +15,6 @@ from stoptime.methods.recurrence import MOST_ITERATIONS, Indices, at_stops
 from stoptime.methods.schedules import LONGEST_SEARCH
 from stoptime.support.arrays import Array, Floats, on_host, slices
 from stoptime.support.checks import fraction_below_one, iteration_numbers, positive_number
-
-
-class Recursion(NamedTuple):
-    """The numbers of one method: b, ρ, α and ε, whether averages are corrected, and the decay ηw.
-
-    A corrected average is divided by the sum of its weights.
-    """
-
-    past: float
-    kept: float
-    added: float
-    eps: float
-    corrected: bool = False
-    decay: float = 0.0
 
 
 class Products:
@@ -40,19 +26,17 @@ class Products:
         if spectrum.geometry is not None:
             raise ValueError(f"{name} has a geometry of its own: give no penalty_matrix.")
         self.vectors: Array = on_host(spectrum.vectors).astype(np.float64, copy=False)
-        self.eigenvalues = spectrum.eigenvalues.astype(np.float64)
-        rank = len(self.eigenvalues)
+        self.weighted = self.vectors * spectrum.eigenvalues
         z = spectrum.response.astype(np.float64)
-        self.cross: Array = self.vectors @ z.reshape(rank, int(np.prod(z.shape[1:])))
-        self.whole = None
+        self.cross: Array = self.vectors @ z.reshape(len(z), int(np.prod(z.shape[1:])))
         # below half of the rank, two products with the basis are cheaper
-        if 2 * rank > len(self.vectors):
-            self.whole = (self.vectors * self.eigenvalues) @ self.vectors.T
+        is_low = 2 * len(z) <= len(self.vectors)
+        self.whole = None if is_low else self.weighted @ self.vectors.T
 
     def __matmul__(self, coef: Array) -> Array:
         if self.whole is not None:
             return np.asarray(self.whole @ coef)
-        return np.asarray(self.vectors @ (self.eigenvalues[:, None] * (self.vectors.T @ coef)))
+        return np.asarray(self.weighted @ (self.vectors.T @ coef))
 
 
 def _fractions(name: str, value: Any) -> Any:
@@ -72,8 +56,8 @@ class Adaptive(Method):
         - \eta\,\frac{m_k/(1-b^k)}{\sqrt{v_k/(1-\rho^k)} + \epsilon}
 
     (Adam, with all products taken entry by entry; the others do without the corrections by 1 - bᵏ
-    and 1 - ρᵏ). There is no filter, and no exact leave-one-out. With an intercept the data are
-    centred: it is at its best value in every step, and not trained as one more parameter.
+    and 1 - ρᵏ). With an intercept the data are centred: it is at its best value in every step, and
+    not trained as one more parameter.
     """
 
     time_power: ClassVar[int] = 1
@@ -83,15 +67,18 @@ class Adaptive(Method):
     _checks: ClassVar[Checks] = {"lr": positive_number, "eps": positive_number}
 
     lr: float = 0.01
+    _corrected: ClassVar[bool] = False
+    _decay: ClassVar[Any] = 0.0  # ηw
 
     @property
     @abstractmethod
-    def _recursion(self) -> Recursion: ...
+    def _numbers(self) -> tuple[float, float, float, float]:
+        """The b, ρ, α and ε above."""
 
     def coefficients_at(self, spectrum: Any, stops: Floats) -> Array:
         """Return the coefficients at these stops, (n_stops, p, n_targets)."""
         products = Products(spectrum, self.name)
-        numbers, which = self._numbers(stops)
+        numbers, which = self._places(stops)
         with np.errstate(over="ignore", invalid="ignore"):
             run = at_stops(self._run(products, products.cross, None), numbers)
             coef = np.array([found for found, _ in run])
@@ -108,19 +95,18 @@ class Adaptive(Method):
         numbers for each target.
         """
         products = Products(spectrum, self.name)
-        numbers, which = self._numbers(stops)
+        numbers, which = self._places(stops)
         traces = np.empty((len(numbers), products.cross.shape[1]))
         basis = products.vectors
-        weights = basis * products.eigenvalues
         # several arrays of derivatives are held at once, so targets are taken in blocks
         for block in slices(traces.shape[1], 2**20 // max(1, basis.size)):
             run = at_stops(self._run(products, products.cross[:, block], basis), numbers)
             for row, (_, slope) in zip(traces, run, strict=True):
-                row[block] = np.einsum("pr,pqr->q", weights, slope)
+                row[block] = np.einsum("pr,pqr->q", products.weighted, slope)
         freedom: Array = traces[which] + int(spectrum.fit_intercept)
         return freedom[:, 0] if spectrum.response.ndim == 1 else freedom
 
-    def _numbers(self, stops: Floats) -> tuple[Indices, Indices]:
+    def _places(self, stops: Floats) -> tuple[Indices, Indices]:
         """Return the distinct stops, ascending, and the place of each stop among them."""
         last = float(np.max(stops, initial=0))
         if last > MOST_ITERATIONS:
@@ -135,20 +121,21 @@ class Adaptive(Method):
         self, products: Products, cross: Array, basis: Array | None
     ) -> Iterator[tuple[Array, Array]]:
         """Yield the iterates and, given a basis of Xᵀy/n, their derivatives by its coordinates."""
-        past, kept, added, eps, corrected, decay = self._recursion
+        past, kept, added, eps = self._numbers
         coef, mean, square = (np.zeros_like(cross) for _ in range(3))
         shape = (0, 0, 0) if basis is None else (*cross.shape, basis.shape[1])
         slope, mean_slope, square_slope = (np.zeros(shape) for _ in range(3))
         for k in count(1):
             yield coef, slope
-            first = 1 - past**k if corrected else 1.0
-            second = 1 - kept**k if corrected else 1.0
+            # a corrected average is divided by the sum of its weights
+            first = 1 - past**k if self._corrected else 1.0
+            second = 1 - kept**k if self._corrected else 1.0
             gradient = 2 * (products @ coef - cross)
             mean = past * mean + (1 - past) * gradient
             square = kept * square + added * gradient**2
             root = np.sqrt(square / second)
             size = root + eps
-            coef = (1 - decay) * coef - self.lr * (mean / first) / size
+            coef = (1 - self._decay) * coef - self.lr * (mean / first) / size
             if basis is None:
                 continue
             pulled = products @ slope.reshape(len(coef), -1)
@@ -160,7 +147,7 @@ class Adaptive(Method):
             bend = np.divide(mean, 2 * root, out=np.zeros_like(mean), where=root > 0)
             bend /= first * second * size**2
             move = mean_slope / (first * size)[..., None] - bend[..., None] * square_slope
-            slope = (1 - decay) * slope - self.lr * move
+            slope = (1 - self._decay) * slope - self.lr * move
 
 
 @dataclass(frozen=True)
@@ -179,15 +166,16 @@ class Adam(Adaptive):
     """
 
     name: ClassVar[str] = "adam"
+    _corrected: ClassVar[bool] = True
     _checks: ClassVar[Checks] = Adaptive._checks | {"betas": _fractions}
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
 
     @property
-    def _recursion(self) -> Recursion:
+    def _numbers(self) -> tuple[float, float, float, float]:
         past, kept = self.betas
-        return Recursion(past, kept, 1 - kept, self.eps, corrected=True)
+        return past, kept, 1 - kept, self.eps
 
 
 @dataclass(frozen=True)
@@ -199,11 +187,8 @@ class AdamW(Adam):
 
     name: ClassVar[str] = "adamw"
     _checks: ClassVar[Checks] = Adam._checks | {"weight_decay": fraction_below_one}
+    _decay: ClassVar[Any] = property(lambda method: method.lr * method.weight_decay)
     weight_decay: float = 0.01
-
-    @property
-    def _recursion(self) -> Recursion:
-        return super()._recursion._replace(decay=self.lr * self.weight_decay)
 
 
 @dataclass(frozen=True)
@@ -216,8 +201,8 @@ class RMSProp(Adaptive):
     eps: float = 1e-8
 
     @property
-    def _recursion(self) -> Recursion:
-        return Recursion(0.0, self.alpha, 1 - self.alpha, self.eps)
+    def _numbers(self) -> tuple[float, float, float, float]:
+        return 0.0, self.alpha, 1 - self.alpha, self.eps
 
 
 @dataclass(frozen=True)
@@ -231,5 +216,5 @@ class AdaGrad(Adaptive):
     eps: float = 1e-10
 
     @property
-    def _recursion(self) -> Recursion:
-        return Recursion(0.0, 1.0, 1.0, self.eps)
+    def _numbers(self) -> tuple[float, float, float, float]:
+        return 0.0, 1.0, 1.0, self.eps

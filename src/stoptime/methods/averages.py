@@ -45,15 +45,13 @@ class Wrapped(Iteration):
             )
         object.__setattr__(self, "method", given)
 
+    shift: ClassVar[Any] = 0.0
+    """What is added to every eigenvalue where convergence is concerned."""
+
     @property
     def horizon(self) -> float:
         """The latest stop that a search looks at."""
         return min(super().horizon, self.method.horizon)
-
-    @property
-    def shift(self) -> float:
-        """What is added to every eigenvalue where convergence is concerned."""
-        return 0.0
 
     def tuned_to(self, eigenvalues: ArrayLike) -> Self:
         """Return the iteration with the inner one tuned to the spectrum."""
@@ -76,8 +74,7 @@ class Decayed(Wrapped):
     .. math:: \varphi_w(s, t) = \varphi(s + w, t), \qquad
         g_w(s, t) = \frac{w + s\,g(s + w, t)}{s + w}
 
-    It is torch's ``weight_decay`` for the loss ‖y - Xβ‖²/(2n). The path ends at ridge with penalty
-    w, not at least squares.
+    It is torch's ``weight_decay`` for the loss ‖y - Xβ‖²/(2n), and ends at ridge with penalty w.
 
     Parameters
     ----------
@@ -143,8 +140,8 @@ class VanishingDecay(Wrapped):
 
     .. math:: w_k = c/t_k^2, \qquad t_k = \sqrt\varepsilon\,k
 
-    With c = 4 and the best stop, Nesterov's method has at most 1.06 times the Bayes risk of ridge
-    in every direction. Without momentum w_k is c/t_k with t_k = εk. The path ends at least squares.
+    Without momentum w_k is c/t_k with t_k = εk. With c = 4 and the best stop, Nesterov's method has
+    at most 1.06 times the Bayes risk of ridge in every direction.
 
     Parameters
     ----------
@@ -192,11 +189,11 @@ class Averaged(Wrapped):
     Parameters
     ----------
     method : Iteration
-        An iteration, which may have weight decay. The average of :class:`stoptime.GradientFlow`
-        over time is an :class:`AveragedFlow`, and that is returned.
+        An iteration, which may have weight decay. For :class:`stoptime.GradientFlow` an
+        :class:`AveragedFlow` is returned.
     kind : {"polyak", "tail", "exponential"}, default="polyak"
-        "polyak" is the mean of β_1, ..., β_k, torch's ``AveragedModel``. "tail" is the mean of the
-        last half, the iterates after k/2. "exponential" starts at β_1 and then takes
+        "polyak" is the mean of β_1, ..., β_k, torch's ``AveragedModel``, and "tail" that of the
+        iterates after k/2. "exponential" starts at β_1 and then takes
         decay·average + (1 - decay)·β_k, torch's ``get_ema_multi_avg_fn(decay)``.
     decay : float, default=0.999
         For "exponential" only.
@@ -241,13 +238,12 @@ class Averaged(Wrapped):
         yield next(run)
         # a second run at half the speed drops what leaves the window, so no history is stored
         behind = islice(self.method.steps(gradient, start), 1, None)
-        average: Any = 0.0
         total: Any = 0.0
         for k, value in enumerate(run, 1):
             if self.kind == "exponential":
                 share = 1.0 if k == 1 else 1 - self.decay
-                average = average + share * (value - average)
-                yield average
+                total = total + share * (value - total)
+                yield total
                 continue
             total = total + value
             if self.kind == "tail" and k % 2 == 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,8 +17,6 @@ from stoptime.support.checks import nonnegative
 from stoptime.support.wording import did_you_mean
 
 Formula = Callable[[Array, Array], Array]
-UNITS = {"step": 1, "damping": -0.5, "strong_convexity": -1, "penalty": -1, "weight_decay": -1}
-"""The power of 1/s in the unit of each parameter that has one."""
 Complex = NDArray[np.complex128]
 Check = Callable[[str, object], Any]
 Checks = dict[str, Check]
@@ -29,8 +26,8 @@ Checks = dict[str, Check]
 class Method(ABC):
     """A path from nothing learned towards least squares: parameters, and no data.
 
-    Most methods are filters of eigenvalues, see :class:`Filter`. Conjugate gradients and Adam are
-    not: their paths depend on the response in a nonlinear way.
+    Most methods are filters, see :class:`Filter`. The paths of conjugate gradients and of Adam
+    depend on the response in a nonlinear way.
     """
 
     name: ClassVar[str]
@@ -92,23 +89,10 @@ class Method(ABC):
     def follow(self, s: Floats, z: Floats, stops: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Return the path in the eigenbasis, and the gains at the eigenvalues ``at``.
 
-        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets). The
-        columns of ``z`` are the rotated responses of the targets. Methods whose path is not given
-        by the spectrum refuse.
+        Their shapes are (rank, n_stops, n_targets) and (len(at), n_stops, 1 or n_targets); the
+        columns of ``z`` are the rotated responses of the targets.
         """
         return as_filter(self).follow(s, z, stops, at)  # which says what works instead
-
-
-def once_tuned(bound: Callable[[Any, Array], Array]) -> Callable[[Any, ArrayLike], Any]:
-    """Return a bound of the gain that is infinite for methods which are not tuned yet."""
-
-    @wraps(bound)
-    def bounded(method: Filter, stop: ArrayLike) -> Any:
-        t = np.asarray(stop, np.float64)
-        with np.errstate(over="ignore"):
-            return (bound(method, t) if method.is_tuned else np.full(t.shape, np.inf))[()]
-
-    return bounded
 
 
 class Filter(Method):
@@ -117,9 +101,9 @@ class Filter(Method):
     .. math:: \hat\beta(t) = V \varphi(S, t) z, \qquad \varphi(s, t) = (1 - g(s, t)) / s
 
     The shrinkage :math:`g` is the part not yet learned, and :math:`\varphi` is the gain. A new
-    filter gives its ``name``, its ``time_power`` and the two formulas for finite non-negative
-    arguments. The other members say what is known of it. Their defaults claim nothing: a filter is
-    assumed to oscillate for ever, and to be close to ridge on no spectrum.
+    filter gives its ``name``, its ``time_power`` and the two formulas. The other members say what
+    is known of it, and their defaults claim nothing: that it oscillates for ever, and is close to
+    ridge on no spectrum.
     """
 
     oscillates: ClassVar[bool] = True
@@ -155,18 +139,14 @@ class Filter(Method):
         return np.where(s > 0, 0.0, 1.0), 1 / s
 
     def shrinkage(self, s: ArrayLike, t: ArrayLike) -> Array:
-        """Return g(s, t): the part of an eigendirection that is not yet learned.
+        """Return g(s, t), the part of an eigendirection that is not yet learned.
 
-        Both arguments are non-negative numbers or arrays, which are broadcast: ``s`` has finite
-        eigenvalues of XᵀX/n, and ``t`` has stops, where ``inf`` means the limit.
+        Eigenvalues ``s`` of XᵀX/n and stops ``t``, which may be ``inf``, are broadcast.
         """
         return evaluated(self, self._shrinkage, 0, s, t)
 
     def gain(self, s: ArrayLike, t: ArrayLike) -> Array:
-        """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection.
-
-        The arguments are those of :meth:`shrinkage`. It is finite at s = 0 for every finite t.
-        """
+        """Return φ(s, t) = (1 - g)/s, which multiplies the response in an eigendirection."""
         return _gain_beside(self, s, t, self.shrinkage(s, t))
 
     def filters(self, s: Array, stops: Array, height: int) -> Iterator[tuple[Array, Array]]:
@@ -181,19 +161,26 @@ class Filter(Method):
         gains = gain if at is s else self.gain(at[:, None], stops)
         return gain[:, :, None] * z[:, None, :], gains[:, :, None]
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return the largest gain over all eigenvalues: for most filters that at s = 0."""
-        return self.gain(0.0, stop)
+    def largest_gain(self, stop: ArrayLike) -> Any:
+        """Return a bound of the gain over all eigenvalues; infinity before the method is tuned."""
+        t = np.asarray(stop, np.float64)
+        with np.errstate(over="ignore"):
+            return (self._largest_gain(t) if self.is_tuned else np.full(t.shape, np.inf))[()]
+
+    def _largest_gain(self, t: Array) -> Array:
+        return self.gain(0.0, t)  # for most filters the largest one
 
     def in_units_of(self, penalty: float) -> Self:
         """Return this filter for eigenvalues divided by ``penalty``, with its time rescaled."""
+        # the power of 1/s in the unit of each parameter that has one
+        units = {"step": 1, "damping": -0.5, "strong_convexity": -1, "penalty": -1}
+        units["weight_decay"] = -1
         scaled = {}
         for name, value in self.get_params().items():
             if isinstance(value, Filter):
                 scaled[name] = value.in_units_of(penalty)
-            elif name in UNITS:
-                scaled[name] = concrete(name, value) * penalty ** UNITS[name]
+            elif name in units:
+                scaled[name] = concrete(name, value) * penalty ** units[name]
         if not self.scale_free and not scaled:
             raise NotImplementedError(
                 f"{type(self).__name__} must say how it scales: set scale_free = True if g depends "
@@ -202,30 +189,8 @@ class Filter(Method):
         return replace(self, **scaled)
 
     def visible_until(self, level: float) -> tuple[float, float]:  # noqa: ARG002
-        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T.
-
-        Without more knowledge they are visible for ever, which makes grids of stops fine.
-        """
+        """Return a phase U and a time T: oscillations are below level where t√s > U or t > T."""
         return (np.inf, np.inf) if self.oscillates else (0.0, 0.0)
-
-    def settled_at(self, s: float, level: float) -> float:
-        """Return a time from which on the shrinkage stays below level, for s > 0.
-
-        Infinity means that it is not known.
-        """
-        phase = self.visible_until(level)[0] / np.sqrt(s)
-        # damped oscillations decay fast, so that a tenth of the level is a cheap margin
-        first = float(min(phase, self.visible_until(level / 10)[1]))
-        if not self.reaches_least_squares or np.isinf(first):
-            return np.inf
-        if abs(self.shrinkage(s, first)) <= level:
-            return first
-        # Oscillations have ended, and what is left falls monotonically.
-        last = max(first, float(s ** (-1 / self.time_power)))
-        while abs(self.shrinkage(s, last)) > level:
-            first, last = last, 2 * last
-        excess = lambda t: abs(self.shrinkage(s, t)) - level  # noqa: E731
-        return float(brentq(excess, first, last, xtol=1e-13 * last)) * (1 + 1e-12)
 
 
 class Monotone(Filter):
@@ -260,6 +225,23 @@ def _gain_beside(method: Filter, s: ArrayLike, t: ArrayLike, g: Array) -> Array:
         return piecewise(cases, s, t, g)
 
     return evaluated(method, formula, 1, s, t)
+
+
+def settled_at(method: Filter, s: float, level: float) -> float:
+    """Return a time from which on the shrinkage stays below level; infinity if not known."""
+    phase = method.visible_until(level)[0] / np.sqrt(s)
+    # damped oscillations decay fast, so that a tenth of the level is a cheap margin
+    first = float(min(phase, method.visible_until(level / 10)[1]))
+    if not method.reaches_least_squares or np.isinf(first):
+        return np.inf
+    if abs(method.shrinkage(s, first)) <= level:
+        return first
+    # Oscillations have ended, and what is left falls monotonically.
+    last = max(first, float(s ** (-1 / method.time_power)))
+    while abs(method.shrinkage(s, last)) > level:
+        first, last = last, 2 * last
+    excess = lambda t: abs(method.shrinkage(s, t)) - level  # noqa: E731
+    return float(brentq(excess, first, last, xtol=1e-13 * last)) * (1 + 1e-12)
 
 
 def as_filter(method: Method) -> Filter:

@@ -22,8 +22,8 @@ class ConjugateGradient(Method):
         \mathrm{span}\{z, \hat\Sigma z, \dots, \hat\Sigma^{k-1}z\}, \qquad
         g(s, k) = \prod_{j=1}^k (1 - s/\theta_j)
 
-    Its Ritz values θ depend on the response, so it draws a path but has no filter without data. It
-    is from Hestenes, Stiefel (1952), Methods of conjugate gradients for solving linear systems.
+    Its Ritz values θ depend on the response, so it draws a path but has no filter without data. See
+    Hestenes, Stiefel (1952).
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stoptime.methods.base import Filter, concrete, once_tuned
+from stoptime.methods.base import Filter, concrete
 from stoptime.support.arrays import Array
 from stoptime.support.checks import iteration_numbers, nonnegative
 
@@ -20,18 +20,16 @@ class SpectralCutoff(Filter):
     .. math:: g(s, k) = \begin{cases} 0 & \text{if } s \text{ is among the } k
         \text{ largest eigenvalues}\\ 1 & \text{otherwise} \end{cases}
 
-    The stop is the number of components, from 0 to the rank. Where k divides a group of m equal
-    eigenvalues, of which j would enter, each direction of the group gets the share j/m, so that the
-    fit does not depend on the basis of their eigenspace. With the components whose eigenvalue
-    exceeds the best ridge penalty the Bayes risk is at most twice that of the best ridge. It needs
-    every eigenvalue. See Massy (1965), Principal components regression in exploratory statistical
-    research.
+    The stop is the number of components, from 0 to the rank. Where only j of m equal eigenvalues
+    would enter, each of their directions gets the share j/m, so that the fit does not depend on the
+    basis of their eigenspace. With the components whose eigenvalue exceeds the best ridge penalty,
+    the Bayes risk is at most twice that of the best ridge. See Massy (1965), Principal components
+    regression in exploratory statistical research.
 
     Parameters
     ----------
     eigenvalues : tuple of float or "auto", default="auto"
-        The eigenvalues that are counted. "auto" are those of the data; every path and every fold
-        counts its own.
+        The eigenvalues that are counted; "auto" are those of the data, or of each fold.
 
     Examples
     --------
@@ -63,10 +61,9 @@ class SpectralCutoff(Filter):
         """Return the method for eigenvalues divided by ``penalty``; stops stay the same."""
         return replace(self, eigenvalues=tuple((self.counted / penalty).tolist()))
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return infinity: the gain is 1/s for every component, however small its eigenvalue."""
-        return np.where(stop > 0, np.inf, 0.0)
+    def _largest_gain(self, t: Array) -> Array:
+        # 1/s for every component, however small its eigenvalue
+        return np.where(t > 0, np.inf, 0.0)
 
     def _shrinkage(self, s: Array, t: Array) -> Array:
         counted = self.counted

@@ -100,8 +100,7 @@ class AcceleratedFlow(Filter):
         \ddot\beta + \frac{r}{t}\dot\beta = X^T(y - X\beta)/n, \qquad
         g(s, t) = \Gamma(\nu+1) (2/u)^\nu J_\nu(u), \quad u = t\sqrt s, \quad \nu = (r-1)/2
 
-    See Su, Boyd, Candès (2016), A differential equation for modeling Nesterov's accelerated
-    gradient method.
+    See Su, Boyd, Candès (2016).
 
     Parameters
     ----------
@@ -157,10 +156,9 @@ class CriticalFlow(Monotone):
         \ddot\beta + 2\hat\Sigma^{1/2}\dot\beta = X^T(y - X\beta)/n, \qquad
         g(s, t) = (1 + u) e^{-u}, \quad u = t\sqrt s
 
-    No direction oscillates, and all of them learn on the time scale of accelerated flow. At
-    t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge, on every spectrum, which
-    :func:`stoptime.bounds.risk_inflation` proves. See Wang, Zhou, Fu (2022), arXiv 2201.05405,
-    where the constant is 1.035.
+    No direction oscillates. At t = 1.426/√λ* its risk is at most 1.028 times that of the best ridge
+    on every spectrum (:func:`stoptime.bounds.risk_inflation`). See Wang, Zhou, Fu (2022), arXiv
+    2201.05405, where the constant is 1.035.
 
     Examples
     --------
@@ -244,8 +242,7 @@ class HighResolutionFlow(Filter):
         g(s, t) = e^{-at}\Bigl(\cos\omega t + \frac{a + v}{\omega}\sin\omega t\Bigr)
 
     with a = √μ + √ε s/2, ω² = s - μ - ε s²/4 and the initial velocity v = -2√ε s/(1 + √(με)). See
-    Shi, Du, Jordan, Su (2022), Understanding the acceleration phenomenon via high-resolution
-    differential equations.
+    Shi, Du, Jordan, Su (2022).
 
     Parameters
     ----------
@@ -319,9 +316,8 @@ class HighResolutionAcceleratedFlow(Filter):
             + \Bigl(1 + \frac{r\sqrt\varepsilon}{2t}\Bigr)\hat\Sigma(\beta - \hat\beta) = 0, \qquad
         g(s, t) = e^{-\sqrt\varepsilon s t/2}\;\Gamma(\nu+1)(2/u)^\nu J_\nu(u)
 
-    with ν = (r-1)/2, u = ωt and ω² = s - εs²/4: accelerated flow with a lower frequency and with a
-    damping that grows with the eigenvalue. Its value at t = √ε(k + (r-2)/2) is within O(ε) of
-    iterate k of :class:`stoptime.Nesterov`, where accelerated flow is within O(√ε). See Shi, Du,
+    with ν = (r-1)/2, u = ωt and ω² = s - εs²/4. Its value at t = √ε(k + (r-2)/2) is within O(ε) of
+    iterate k of :class:`stoptime.Nesterov`, and that of accelerated flow within O(√ε). See Shi, Du,
     Jordan, Su (2022).
 
     Parameters

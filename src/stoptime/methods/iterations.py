@@ -13,7 +13,6 @@ from stoptime.methods.base import (
     Filter,
     concrete,
     longest_step,
-    once_tuned,
     smallest_positive,
     unless,
 )
@@ -21,8 +20,6 @@ from stoptime.methods.flows import (
     AcceleratedFlow,
     GradientFlow,
     HeavyBallFlow,
-    HighResolutionAcceleratedFlow,
-    HighResolutionFlow,
     friction_number,
 )
 from stoptime.methods.recurrence import STEP_ROUNDING, Recurrence, Update
@@ -52,7 +49,6 @@ class GradientDescent(Recurrence):
     1000
     """
 
-    step: float | str | Schedule = "auto"
     name: ClassVar[str] = "gradient-descent"
     limit: ClassVar[float] = 2.0
     momentum: ClassVar[float] = 0.0
@@ -91,7 +87,6 @@ class Nesterov(Recurrence):
     Nesterov(step=0.5, friction=3.0, momentum=None)
     """
 
-    step: float | str | Schedule = "auto"
     friction: float = 3.0
     momentum: float | Schedule | None = None
     name: ClassVar[str] = "nesterov"
@@ -103,15 +98,7 @@ class Nesterov(Recurrence):
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), with η → 1 if it grows."""
-        eta = 1.0 if self.momentum is None else largest_value(self.momentum)
-        return (2 + 2 * eta) / (1 + 2 * eta)
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """As for accelerated flow; a constant momentum needs the range of the eigenvalues."""
-        if self.momentum is not None:
-            return super().universal_guarantee
-        return self.follows_flow and AcceleratedFlow(self.friction).universal_guarantee
+        return _limit_ahead(1.0 if self.momentum is None else largest_value(self.momentum))
 
     def coefficients(self, k: int) -> tuple[float, float, float]:
         """Return momentum, lookahead and weight of iteration k."""
@@ -128,10 +115,17 @@ class Nesterov(Recurrence):
         return _flow_of_momentum(self, self.momentum)
 
 
-def _flow_of_momentum(method: Recurrence, momentum: float | Schedule) -> Filter:
+def _limit_ahead(eta: float) -> float:
+    """Return the smallest εs that diverges where the gradient is that of an extrapolated point."""
+    return (2 + 2 * eta) / (1 + 2 * eta)
+
+
+def _flow_of_momentum(method: Recurrence, momentum: Any) -> Filter:
     """Return heavy-ball flow with damping (1 - η)/(2√ε); without momentum, gradient flow."""
     if not method.has_momentum:
         return GradientFlow()
+    if not method.is_tuned:
+        return HeavyBallFlow()  # a damping that is not known yet
     return HeavyBallFlow(damping=(1 - largest_value(momentum)) / (2 * method.pace))
 
 
@@ -167,7 +161,6 @@ class HeavyBall(Recurrence):
     HeavyBall(step=1.0, momentum=0.25)
     """
 
-    step: float | str | Schedule = "auto"
     momentum: float | str | Schedule = "auto"
     name: ClassVar[str] = "heavy-ball"
     _checks: ClassVar[Checks] = Recurrence._checks | {
@@ -193,7 +186,7 @@ class HeavyBall(Recurrence):
 
     def as_flow(self) -> Filter:
         """Return heavy-ball flow at time √ε·k with damping (1 - η)/(2√ε), within O(√ε)."""
-        return _flow_of_momentum(self, self.eta)
+        return _flow_of_momentum(self, self.momentum)
 
 
 @dataclass(frozen=True)
@@ -205,7 +198,6 @@ class SGD(HeavyBall):
 
     with :math:`g_k = X^T(y - X\beta_{k-1})/n`. The second form is that of ``nesterov=True``, whose
     iterates are the extrapolated points of :class:`Nesterov`. The first gradient is not dampened.
-    :func:`stoptime.from_torch` reads the parameters from an optimiser.
 
     Parameters
     ----------
@@ -243,9 +235,7 @@ class SGD(HeavyBall):
     @property
     def limit(self) -> float:
         """The smallest εs that diverges: (2 + 2η)/(1 + 2η), or 2(1 + η) without Nesterov's form."""
-        if self.nesterov:
-            return (2 + 2 * self.eta) / (1 + 2 * self.eta)
-        return super().limit / self._weight
+        return _limit_ahead(self.eta) if self.nesterov else super().limit / self._weight
 
     @property
     def _weight(self) -> float:
@@ -259,10 +249,9 @@ class SGD(HeavyBall):
             return found
         return found._replace(stride=found.stride * found.momentum, direct=found.stride)
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return a bound of the gain; an extrapolated point is ahead of its iterate."""
-        return np.asarray((1 + (self.eta if self.nesterov else 0.0)) * super().largest_gain(stop))
+    def _largest_gain(self, t: Array) -> Array:
+        # an extrapolated point is ahead of its iterate
+        return (1 + (self.eta if self.nesterov else 0.0)) * super()._largest_gain(t)
 
 
 @dataclass(frozen=True)
@@ -281,17 +270,11 @@ class NuMethod(Recurrence):
         The ν above, below 50: up to this smoothness of the signal the method is optimal.
     """
 
-    step: float | str | Schedule = "auto"
     nu: float = 1.0
     name: ClassVar[str] = "nu-method"
     limit: ClassVar[float] = 1 + STEP_ROUNDING
     """At εs = 1 the iteration still converges."""
     _checks: ClassVar[Checks] = Recurrence._checks | {"nu": partial(positive_number, high=50.0)}
-
-    @property
-    def universal_guarantee(self) -> bool:
-        """As for accelerated flow with friction 4ν; :mod:`stoptime.bounds` proves the constant."""
-        return self.follows_flow and self.as_flow().universal_guarantee
 
     @property
     def pace(self) -> float:
@@ -321,9 +304,9 @@ class OptimalIteration(Recurrence):
         W_k(\cos\theta) = \frac{\sin((k + 1/2)\theta)}{\sin(\theta/2)}
 
     with Chebyshev polynomials W of the fourth kind and the step 1/L. If λ is the best penalty, then
-    iterate k has at most coth²((2k + 1)·arsinh√(λ/L)) times the Bayes risk of the best ridge, for
-    all eigenvalues up to L, the best bound of any polynomial of its degree
-    (:func:`stoptime.bounds.price_of_products`). The path ends at ridge with penalty λ.
+    iterate k has at most coth²((2k + 1)·arsinh√(λ/L)) times the Bayes risk of the best ridge, the
+    best bound of any polynomial of its degree (:func:`stoptime.bounds.price_of_products`). The path
+    ends at ridge with penalty λ.
 
     Parameters
     ----------
@@ -396,47 +379,3 @@ class OptimalIteration(Recurrence):
     def limits(self, s: Array) -> tuple[Array, Array]:
         """Return g and φ of ridge."""
         return self.penalty / (s + self.penalty), 1 / (s + self.penalty)
-
-
-def as_iteration(flow: Filter, step: float | None = None) -> Recurrence:
-    """Return the iteration whose iterates follow a flow as its step shrinks.
-
-    Iterate k of gradient descent is near time step·k, and that of the others near √step·k. A
-    high-resolution flow has the step of the iteration that it models: the extrapolated point θ_k is
-    near time √step·k for strong convexity, and iterate k near √step·(k + (r-2)/2) for friction r.
-
-    Parameters
-    ----------
-    flow : GradientFlow, AcceleratedFlow, HeavyBallFlow or a high-resolution flow
-        The flow.
-    step : float, optional
-        The step of the iteration; a high-resolution flow has its own.
-
-    Examples
-    --------
-    >>> as_iteration(AcceleratedFlow(), 0.1)
-    Nesterov(step=0.1, friction=3.0, momentum=None)
-    """
-    if isinstance(flow, HighResolutionFlow | HighResolutionAcceleratedFlow):
-        step = concrete("step", flow.step)
-    length = positive_number("step", step)
-    match flow:
-        case GradientFlow():
-            return GradientDescent(length)
-        case AcceleratedFlow() | HighResolutionAcceleratedFlow():
-            return Nesterov(length, flow.friction)
-        case HeavyBallFlow():
-            damping = concrete("damping", flow.damping)
-            momentum = 1 - 2 * damping * length**0.5
-            most = 1 / (2 * damping) ** 2
-        case HighResolutionFlow():
-            convexity = concrete("strong_convexity", flow.strong_convexity)
-            root = (length * convexity) ** 0.5
-            momentum = (1 - root) / (1 + root)
-            most = 1 / convexity
-        case _:
-            raise TypeError(f"{flow} is not the limit of any iteration.")
-    if momentum < 0:
-        raise ValueError(f"step={length:g} is too large for {flow}: it must be at most {most:g}.")
-    method = HeavyBall if isinstance(flow, HeavyBallFlow) else Nesterov
-    return method(length, momentum=momentum)

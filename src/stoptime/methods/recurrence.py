@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -18,7 +19,6 @@ from stoptime.methods.base import (
     concrete,
     evaluated,
     longest_step,
-    once_tuned,
     unless,
 )
 from stoptime.methods.schedules import LONGEST_SEARCH, Schedule, largest_value, scheduled
@@ -39,35 +39,10 @@ class Update(NamedTuple):
 
     momentum: float
     lookahead: float
-    weight: float  #: Multiplies ε.
-    stride: float = 1.0  #: Multiplies v.
-    direct: float = 0.0  #: Multiplies the gradient itself, as in torch's version of Nesterov.
-    pull: float = 0.0  #: What a ridge penalty adds to εs.
-
-
-def iterates(updates: Callable[[int], Update], gradient: Gradient, start: Any) -> Iterator[Any]:
-    """Yield the values after 0, 1, 2, ... steps without end, on whatever device the start is.
-
-    The gradient is that of the loss times ε, and a penalty pulls towards the start.
-    """
-    value = start
-    move = 0 * start
-    for k in count(1):
-        yield value
-        momentum, lookahead, weight, stride, direct, pull = updates(k)
-        ahead = value
-        if lookahead:
-            ahead = lookahead * move
-            ahead += value
-        slope = gradient(ahead)
-        if pull:
-            slope += pull * (ahead - start)
-        if direct:
-            value = value - direct * slope
-        slope *= weight
-        move *= momentum
-        move -= slope
-        value = value + (move if stride == 1 else stride * move)
+    weight: float  # of ε
+    stride: float = 1.0  # the factor of v
+    direct: float = 0.0  # the factor of the gradient itself, as in torch's version of Nesterov
+    pull: float = 0.0  # what a ridge penalty adds to εs
 
 
 def at_stops(run: Iterator[Value], stops: Iterable[int]) -> Iterator[Value]:
@@ -115,11 +90,28 @@ class Iteration(Filter):
         return self.with_params(step=step)
 
     def steps(self, gradient: Gradient, start: Any) -> Iterator[Any]:
-        """Yield the results after 0, 1, 2, ... iterations on any loss; ``gradient`` is ε times its.
+        """Yield the results after 0, 1, 2, ... iterations, on whatever device the start is.
 
-        One step is taken for each result that is asked for.
+        ``gradient`` is that of any loss, times ε, and a penalty pulls towards the start.
         """
-        return iterates(self.update, gradient, start)
+        value = start
+        move = 0 * start
+        for k in count(1):
+            yield value
+            momentum, lookahead, weight, stride, direct, pull = self.update(k)
+            ahead = value
+            if lookahead:
+                ahead = lookahead * move
+                ahead += value
+            slope = gradient(ahead)
+            if pull:
+                slope += pull * (ahead - start)
+            if direct:
+                value = value - direct * slope
+            slope *= weight
+            move *= momentum
+            move -= slope
+            value = value + (move if stride == 1 else stride * move)
 
     def run(self, s: Array, start: Array) -> Iterator[Array]:
         """Yield g where ``start`` is 1, and φ/ε where it is 0, after 0, 1, 2, ... iterations.
@@ -260,10 +252,7 @@ def _growth(method: Iteration, largest: float) -> float:
 
 
 def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> Method:
-    """Return the method tuned so that it still converges after removing any row.
-
-    Eigenvalues then grow, at most by the factor ``scale``.
-    """
+    """Return the method tuned so that it converges where eigenvalues grow by up to ``scale``."""
     tuned = method.tuned_to(eigenvalues)
     if not isinstance(method, Iteration) or not isinstance(tuned, Iteration):
         return tuned
@@ -274,6 +263,7 @@ def tuned_without_rows(method: Method, eigenvalues: ArrayLike, scale: float) -> 
     return method.with_step(1 / (1 / tuned.epsilon + largest * (scale - 1))).tuned_to(eigenvalues)
 
 
+@dataclass(frozen=True)
 class Recurrence(Iteration):
     r"""An iteration that is given by three numbers at each step: momentum m, lookahead e, weight w.
 
@@ -283,10 +273,11 @@ class Recurrence(Iteration):
 
     Where the step follows a schedule, d is replaced by :math:`\varepsilon_k v_{k-1}`, as torch does
     it, with the sum of past gradients :math:`v_k = m v_{k-1} + w g_k`. A new iteration gives its
-    coefficients, the flow that it follows, and the largest εs for which it converges. Its first
-    parameter is the step: a number, a schedule of :mod:`stoptime.schedules`, or a function of k.
+    coefficients, its flow, and the largest εs for which it converges. Its first parameter is the
+    step: a number, a schedule of :mod:`stoptime.schedules`, or a function of k.
     """
 
+    step: float | str | Schedule = "auto"
     _checks: ClassVar[Checks] = {"step": unless("auto", scheduled(positive_number))}
     _automatic: ClassVar[Any] = {"step": longest_step}
 
@@ -301,8 +292,8 @@ class Recurrence(Iteration):
 
     @property
     def universal_guarantee(self) -> bool:
-        """Whether it is gradient descent: some stop then has at most twice the risk of ridge."""
-        return self.follows_flow and not self.has_momentum
+        """As for its flow; :mod:`stoptime.bounds` proves the constants."""
+        return self.follows_flow and self.as_flow().universal_guarantee
 
     @property
     def time_power(self) -> int:  # type: ignore[override]
@@ -333,11 +324,10 @@ class Recurrence(Iteration):
     def _mean_step(self) -> float:
         return self.step.mean if isinstance(self.step, Schedule) else self.epsilon
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return a bound of the gain over all eigenvalues for which the largest step is stable."""
-        # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step
-        return (self.pace * stop) ** self.time_power * (self.epsilon / self._mean_step)
+    def _largest_gain(self, t: Array) -> Array:
+        # k steps with momenta and weights up to one gain at most k(k + 1)/2 ≤ k² times the step,
+        # for all eigenvalues for which the largest step is stable
+        return (self.pace * t) ** self.time_power * (self.epsilon / self._mean_step)
 
     def update(self, k: int) -> Update:
         """Return iteration k = 1, 2, ... of the loop, in units of ε."""

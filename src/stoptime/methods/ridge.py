@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stoptime.methods.base import Checks, Complex, Monotone, once_tuned
+from stoptime.methods.base import Checks, Complex, Monotone
 from stoptime.methods.special import piecewise
 from stoptime.support.arrays import TINY, Array
 from stoptime.support.checks import whole_number
@@ -71,9 +71,7 @@ class IteratedRidge(Monotone):
     .. math:: \beta_{j+1} = \beta_j + (\hat\Sigma + \lambda I)^{-1} X^T(y - X\beta_j)/n, \qquad
         g(s, t) = (1 + ts/q)^{-q}, \quad \lambda = q/t
 
-    Once is ridge, and gradient flow is the limit of many times. The shrinkage falls like
-    :math:`s^{-q}`, so that a signal that leans towards the leading directions is used. See King,
-    Chillingworth (1979), Approximation of generalized inverses by iterated regularization.
+    Once is ridge, and gradient flow is the limit of many times. See King, Chillingworth (1979).
 
     Parameters
     ----------
@@ -113,11 +111,9 @@ class Butterworth(SumOfRidges):
 
     .. math:: g(s, t) = \frac{1}{1 + (ts)^q}, \qquad \lambda = 1/t
 
-    For q = 1 it is ridge with penalty λ. As q grows it learns every direction with s > λ and no
-    other one, as principal component regression does, but it remains smooth in t. It is an average
-    of q ridges with complex penalties, so its leave-one-out error is exact. A steep edge suits a
-    signal that lies in the leading directions. See Butterworth (1930), On the theory of filter
-    amplifiers.
+    For q = 1 it is ridge with penalty λ, and for large q it is close to principal component
+    regression. It is an average of q ridges with complex penalties. A steep edge suits a signal
+    that lies in the leading directions. See Butterworth (1930), On the theory of filter amplifiers.
 
     Parameters
     ----------
@@ -144,11 +140,9 @@ class Butterworth(SumOfRidges):
         half_power = (t * s) ** ((self.order - 1) / 2)
         return np.asarray((t * half_power) * half_power * self._shrinkage(s, t))
 
-    @once_tuned
-    def largest_gain(self, stop: Array) -> Array:
-        """Return the largest gain over all eigenvalues, which is at (ts)^q = q - 1."""
+    def _largest_gain(self, t: Array) -> Array:
         q = self.order
-        return np.asarray(stop * ((q - 1) ** ((q - 1) / q) / q))
+        return np.asarray(t * ((q - 1) ** ((q - 1) / q) / q))  # at (ts)^q = q - 1
 
     def ridges(self, stops: Array) -> tuple[Complex, Complex]:
         r"""Return penalties and weights of the ridges whose average is this filter.

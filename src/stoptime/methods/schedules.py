@@ -24,27 +24,36 @@ LONGEST_SEARCH = 20_000  # iterations among which a stop is looked for; users ma
 class Schedule:
     """A number for each iteration: a frozen dataclass, which is comparable and printable.
 
-    A new schedule gives ``total``, and its formula for an array of iterations.
+    A new schedule gives ``peak``, ``total``, its formula and, if it has one, its ``warmup``.
     """
 
+    peak: float
     total: int
     """The number of iterations that the schedule is made for."""
+    warmup: int = 0
 
-    def _formula(self, k: Array) -> Array:
-        """Return the values at iterations k = 1, 2, ..., ``total`` + 1."""
+    def _formula(self, j: Array) -> Array:
+        """Return the values j = 0, 1, ... iterations after the warm-up, up to its last one."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
+        positive_number("peak", self.peak)
+        whole_number("warmup", self.warmup)
+        if self.warmup >= whole_number("total", self.total, least=1):
+            raise ValueError(f"warmup must be less than total; got {self!r}.")
         _ = self.values  # a schedule that has no values is refused at once
 
     @cached_property
     def values(self) -> tuple[float, ...]:
         """The values of all iterations until the last value is reached, which stays."""
-        k = np.arange(1.0, whole_number("total", self.total, least=1) + 2)
-        found = nonnegative("The values of a schedule", self._formula(k))
-        if not found.any():
-            raise ValueError(f"{self!r} is zero at every iteration.")
-        return tuple(np.broadcast_to(found, k.shape).tolist())
+        rising = self.peak * (np.arange(1.0, self.warmup + 1) / (self.warmup + 1))
+        after = self._formula(np.arange(self.total - self.warmup + 1.0))
+        found = nonnegative("The values of a schedule", np.append(rising, after))
+        return tuple(found.tolist())
+
+    def _remaining(self, j: Array) -> Array:
+        """Return the share of the iterations after the warm-up that is still to come."""
+        return 1 - j / (self.total - self.warmup)
 
     def __call__(self, k: int) -> float:
         """Return the value at iteration k = 1, 2, ..."""
@@ -75,37 +84,8 @@ class Schedule:
         return cast("Schedule", replace(cast("Any", self), **scaled))
 
 
-class Warmed(Schedule):
-    """A schedule from ``peak`` to ``end``, after linear warm-up."""
-
-    peak: float
-    end: float
-    warmup: int
-
-    def __post_init__(self) -> None:
-        positive_number("peak", self.peak)
-        whole_number("warmup", self.warmup)
-        if self.warmup >= whole_number("total", self.total, least=1):
-            raise ValueError(f"warmup must be less than total; got {self!r}.")
-        super().__post_init__()
-
-    def _formula(self, k: Array) -> Array:
-        rising = self.peak * (k / (self.warmup + 1))
-        after = np.maximum(k - 1 - self.warmup, 0)
-        return np.where(k <= self.warmup, rising, self._after(after))
-
-    def _after(self, j: Array) -> Array:
-        """Return the values j = 0, 1, ... iterations after the warm-up."""
-        share = self._share(np.minimum(j / (self.total - self.warmup), 1))
-        return self.end + (self.peak - self.end) * share
-
-    def _share(self, x: Array) -> Array:
-        """Return a curve that falls from 1 at x = 0 to 0 at x = 1: a line unless overridden."""
-        return 1 - x
-
-
 @dataclass(frozen=True)
-class Constant(Warmed):
+class Constant(Schedule):
     """One value after the warm-up.
 
     >>> [round(Constant(0.4, warmup=3)(k), 6) for k in (1, 2, 3, 4, 5)]
@@ -116,12 +96,12 @@ class Constant(Warmed):
     warmup: int = 0
     total: int = LONGEST_SEARCH
 
-    def _after(self, j: Array) -> Array:
+    def _formula(self, j: Array) -> Array:
         return np.full_like(j, self.peak)
 
 
 @dataclass(frozen=True)
-class StepDecay(Warmed):
+class StepDecay(Schedule):
     """A fall by a ``factor`` after every so many iterations: torch's ``StepLR``.
 
     The schedule is zero from where it has fallen below 10⁻²⁰ of its peak, which no longer changes
@@ -144,13 +124,13 @@ class StepDecay(Warmed):
         object.__setattr__(self, "total", whole_number("warmup", self.warmup) + length)
         super().__post_init__()
 
-    def _after(self, j: Array) -> Array:
+    def _formula(self, j: Array) -> Array:
         shares = self.factor ** (j // self.every)
         return self.peak * np.where(j < self.total - self.warmup, shares, 0.0)
 
 
 @dataclass(frozen=True)
-class Linear(Warmed):
+class Linear(Schedule):
     """A straight line from ``peak`` to ``end``, which may be larger: torch's ``LinearLR``.
 
     >>> [Linear(peak=0.1, total=4, end=0.02)(k) for k in (1, 3, 5, 9)]
@@ -162,9 +142,12 @@ class Linear(Warmed):
     end: float = 0.0
     warmup: int = 0
 
+    def _formula(self, j: Array) -> Array:
+        return self.end + (self.peak - self.end) * self._remaining(j)
+
 
 @dataclass(frozen=True)
-class Polynomial(Warmed):
+class Polynomial(Schedule):
     """A power of the remaining share of the iterations: torch's ``PolynomialLR``.
 
     >>> [Polynomial(peak=1.0, total=4, power=2.0)(k) for k in (1, 2, 3, 5)]
@@ -181,12 +164,12 @@ class Polynomial(Warmed):
         positive_number("power", self.power)
         super().__post_init__()
 
-    def _share(self, x: Array) -> Array:
-        return np.asarray((1 - x) ** self.power)
+    def _formula(self, j: Array) -> Array:
+        return np.asarray(self.end + (self.peak - self.end) * self._remaining(j) ** self.power)
 
 
 @dataclass(frozen=True)
-class Cosine(Warmed):
+class Cosine(Schedule):
     r"""Half a period of a cosine from ``peak`` to ``end``: torch's ``CosineAnnealingLR``.
 
     .. math:: \varepsilon_k = e + (p - e)\,\frac{1 + \cos(\pi j/T)}2, \qquad j = k - 1
@@ -202,8 +185,9 @@ class Cosine(Warmed):
     end: float = 0.0
     warmup: int = 0
 
-    def _share(self, x: Array) -> Array:
-        return _half_wave(x)
+    def _formula(self, j: Array) -> Array:
+        share = _half_wave(j / (self.total - self.warmup))
+        return self.end + (self.peak - self.end) * share
 
 
 @dataclass(frozen=True)
@@ -225,17 +209,16 @@ class OneCycle(Schedule):
     end: float | None = None
 
     def __post_init__(self) -> None:
-        positive_number("peak", self.peak)
         positive_number("rise", self.rise, high=1.0)
         if self.rise * whole_number("total", self.total, least=2) <= 1:
             raise ValueError(f"rise·total must exceed one iteration; got {self!r}.")
         super().__post_init__()
 
-    def _formula(self, k: Array) -> Array:
+    def _formula(self, j: Array) -> Array:
         start = self.peak / 25 if self.start is None else self.start
         end = start / 1e4 if self.end is None else self.end
-        # torch counts from zero, and its peak lies between two iterations
-        j = np.minimum(k - 1, self.total - 1)
+        # the peak of torch lies between two iterations
+        j = np.minimum(j, self.total - 1)
         top = self.rise * self.total - 1
         up = self.peak + (start - self.peak) * _half_wave(j / top)
         down = end + (self.peak - end) * _half_wave((j - top) / (self.total - 1 - top))
@@ -257,8 +240,10 @@ class Listed(Schedule):
 
     def __post_init__(self) -> None:
         values = nonnegative("The values of a schedule", self.given)
-        if values.ndim != 1 or not values.size:
-            raise ValueError(f"A schedule needs a list of values; got {self.given!r}.")
+        if values.ndim != 1 or not values.any():
+            raise ValueError(
+                f"A schedule needs a list of values, not all of them zero; got {self.given!r}."
+            )
         object.__setattr__(self, "given", tuple(values.tolist()))
         object.__setattr__(self, "total", len(self.given))
         super().__post_init__()
@@ -275,8 +260,13 @@ class Listed(Schedule):
             values.append(float(value))
         return cls(tuple(values))
 
-    def _formula(self, k: Array) -> Array:
-        return np.append(self.given, self.given[-1:])[: len(k)]
+    @property
+    def peak(self) -> float:  # type: ignore[override]
+        """The largest value."""
+        return max(self.given)
+
+    def _formula(self, j: Array) -> Array:
+        return np.append(self.given, self.given[-1:])[: len(j)]
 
     def __mul__(self, factor: float) -> Schedule:
         return Listed(tuple(factor * value for value in self.given))

@@ -37,7 +37,7 @@ def piecewise(cases: Cases, *arguments: Array) -> Array:
 
 
 def series_reach(nu: float) -> float:
-    """Return the largest u at which the series is used, where no two of its terms cancel."""
+    """Return the largest u at which no two terms of the series cancel."""
     return 2 * sqrt(nu + 1)
 
 
@@ -72,7 +72,9 @@ def _decay_table(nu: float, last: int) -> PPoly:
     # so short that their sums with whole numbers are not rounded
     nodes = np.round((1 - np.cos(angles)) * 2**19) / 2**20
     values = bessel_decay(nu, nodes[:, None] + np.arange(last))
-    return PPoly(np.linalg.solve(np.vander(nodes), values), np.arange(last + 1.0))
+    coefficients = np.linalg.solve(np.vander(nodes), values)
+    coefficients[-1, 0] = 1.0  # exactly: nothing is learned at the start
+    return PPoly(coefficients, np.arange(last + 1.0))
 
 
 def _scipy_decay(nu: float, u: Array) -> Array:

@@ -28,30 +28,26 @@ def from_torch(
 ) -> Method:
     r"""Return the method that this optimiser is on least squares, with full batches.
 
-    The optimiser is new and unused, and the coefficients start at zero. Any scheduler of SGD that
-    does not look at the loss is read by stepping a copy of it once for each step of the optimiser.
-    Torch is not imported, and neither optimiser nor scheduler is changed.
+    The optimiser is unused, and the coefficients start at zero. A scheduler of SGD that does not
+    look at the loss is read by stepping a copy of it. Neither is changed, nor is torch imported.
 
     Parameters
     ----------
     optimizer : torch.optim.SGD, Adam, AdamW, RMSprop or Adagrad
         Its parameter groups must have the same options.
     scheduler : torch.optim.lr_scheduler.LRScheduler, optional
-        For example StepLR, CosineAnnealingLR, OneCycleLR (which also changes the momentum),
-        LambdaLR or SequentialLR; only for SGD.
+        For example CosineAnnealingLR, OneCycleLR or SequentialLR; only for SGD.
     loss_scale : float, default=1.0
         The loss divided by ‖y - Xβ‖²/(2n): 2/q for ``torch.nn.MSELoss()`` with q outputs. The step
-        is ``lr`` times this number, and the weight decay is torch's divided by it; for adaptive
-        methods, which divide by the size of the gradient, only ``eps`` changes.
+        is ``lr`` times this number, and the weight decay is torch's divided by it.
     iterations : int, default=20_000
         The length of the run, for which the scheduler is read; after it, the last step is kept.
 
     Returns
     -------
     Method
-        :class:`GradientDescent`, :class:`HeavyBall` or :class:`SGD`, with weight decay
-        :class:`Decayed` of it; or :class:`Adam`, :class:`AdamW`, :class:`RMSProp`,
-        :class:`AdaGrad`. What has no counterpart raises a ValueError that says why.
+        Such as :class:`HeavyBall`, :class:`Decayed` of it or :class:`Adam`. What has no counterpart
+        raises a ValueError that says why.
 
     Examples
     --------
@@ -76,10 +72,25 @@ def from_torch(
             "call from_torch before the first step."
         )
     options = _common(optimizer.param_groups)
-    if known[0] in TORCH_ADAPTIVE:
-        return _adaptive(known[0], options, scheduler, scale)
-    if options.get("maximize"):
-        raise ValueError("maximize=True moves away from least squares: there is no path to stop.")
+    kind = "AdamW" if options.get("decoupled_weight_decay") else known[0]
+    adaptive = TORCH_ADAPTIVE.get(kind)
+    options_of = {*(adaptive or SGD)().get_params()} | (set() if adaptive else {"weight_decay"})
+    special = ["weight_decay", "amsgrad", "centered", "momentum", "maximize"]
+    special += ["lr_decay", "initial_accumulator_value"]
+    extra = [
+        f"{key}={options[key]}" for key in special if key not in options_of and options.get(key)
+    ]
+    if extra:
+        own = (adaptive or SGD).__name__
+        raise ValueError(f"st.{own} has no counterpart of {', '.join(extra)}: leave it out.")
+    if adaptive:
+        if scheduler is not None:
+            raise ValueError("Here only torch.optim.SGD can be read with a scheduler.")
+        # The loss of the method is mse_loss, with twice the gradient. A gradient that is c times
+        # as large takes the same steps as a value of eps that is c times as small.
+        given = {key: options[key] for key in options_of}
+        given |= {"eps": options["eps"] * 2 / scale, "lr": float(options["lr"])}
+        return cast("Method", adaptive(**given))
     length = whole_number("iterations", iterations, least=1)
     lrs, momenta = _recorded(optimizer, scheduler, length)
     step = _as_schedule([scale * lr for lr in lrs])
@@ -92,28 +103,6 @@ def from_torch(
         method = HeavyBall(step, momentum) if any(momenta) else GradientDescent(step)
     decay = options.get("weight_decay", 0.0) / scale
     return Decayed(method, decay) if decay else method
-
-
-def _adaptive(kind: str, given: dict[str, Any], scheduler: Any, scale: float) -> Method:
-    """Return the method without a filter; refuse options that it does not have."""
-    if kind == "Adam" and given.get("decoupled_weight_decay"):
-        kind = "AdamW"
-    method = TORCH_ADAPTIVE[kind]
-    names = method().get_params()
-    special = ["weight_decay", "amsgrad", "centered", "momentum", "maximize"]
-    special += ["lr_decay", "initial_accumulator_value"]
-    extra = [f"{key}={given[key]}" for key in special if key not in names and given.get(key)]
-    if extra:
-        raise ValueError(
-            f"st.{method.__name__} has no counterpart of {', '.join(extra)}: leave it out."
-        )
-    if scheduler is not None:
-        raise ValueError("Here only torch.optim.SGD can be read with a scheduler.")
-    # The loss of the method is mse_loss, with twice the gradient. A gradient that is c times as
-    # large takes the same steps as a value of eps that is c times as small.
-    found = {key: given[key] for key in names}
-    found |= {"eps": given["eps"] * 2 / scale, "lr": float(given["lr"])}
-    return cast("Method", method(**found))
 
 
 def _common(groups: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stoptime.left_out.contours import RUNG
-from stoptime.methods.base import Filter, Method
+from stoptime.methods.base import Filter, Method, settled_at
 from stoptime.methods.conjugate_gradient import ConjugateGradient
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.spectrum.base import Spectrum
@@ -60,7 +60,7 @@ def _flow_stops(spectrum: Spectrum, method: Filter, size: int | None) -> Array:
     else:
         smallest = float(spectrum.eigenvalues[0])
         first = FIRST_STOP_PHASE * unit
-        last = max(method.settled_at(smallest, SETTLED_SHRINKAGE), 10 * first)
+        last = max(settled_at(method, smallest, SETTLED_SHRINKAGE), 10 * first)
         if method.oscillates:
             longest = (LONGEST_PHASE**2 / smallest) ** (1 / method.time_power)
             last = min(last, longest, last_oscillation(spectrum, method))
@@ -98,7 +98,7 @@ def unit_stops(method: Filter, depth: int) -> Array:
 
     The smallest eigenvalue is as many rungs below it as the ``depth`` says.
     """
-    settled = method.settled_at(1.0, SETTLED_SHRINKAGE) ** method.time_power
+    settled = settled_at(method, 1.0, SETTLED_SHRINKAGE) ** method.time_power
     first = FIRST_STOP_PHASE**2
     last = max(settled, 1.0) * np.exp(RUNG * depth)
     # gains of neighbours differ by a fifth

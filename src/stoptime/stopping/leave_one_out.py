@@ -21,7 +21,6 @@ from stoptime.left_out.contours import (
     RUNG,
     UNLEARNED,
     Ladder,
-    Scales,
     Served,
     Span,
     ladder_for,
@@ -29,6 +28,7 @@ from stoptime.left_out.contours import (
 )
 from stoptime.left_out.curve import ErrorCurve, standard_error
 from stoptime.left_out.residuals import LeftOut, Places, between_ends, with_ends
+from stoptime.left_out.scales import Scales
 from stoptime.methods.base import Filter, Method, as_filter
 from stoptime.methods.cutoff import SpectralCutoff
 from stoptime.methods.recurrence import Iteration

@@ -52,9 +52,8 @@ def calibrate(
 ) -> Calibration:
     """Find the stop for unit penalty and eigenvalues in [low, high], in units of the penalty.
 
-    The method is already tuned to its spectrum. The ``kind`` "risk" minimises the largest
-    inflation, "parameter" the largest distance from the ridge coefficients, and "paper" is t = 1/λ
-    or t = 1/√λ.
+    The ``kind`` "risk" minimises the largest inflation, "parameter" the largest distance from the
+    ridge coefficients, and "paper" is t = 1/λ or t = 1/√λ. The method is tuned already.
 
     Examples
     --------
@@ -78,6 +77,8 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
     high = _reached(method, low, high)
     if kind == "paper" or isinstance(method, Ridge):
         return float(max(round(1 / method.pace), 1)) if method.whole_stops else 1.0
+    if isinstance(method, SpectralCutoff):
+        return float(np.sum(method.counted > 1))  # its ratios are 1 + 1/x or 1 + x
     if kind == "risk":
         _check_bounded(method, high)
 
@@ -85,8 +86,6 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
         x = search.peak_grid(method, stops, low, high)
         return np.asarray(ratio(method, x, stops).max(axis=0))
 
-    if isinstance(method, SpectralCutoff):
-        return search.lowest_whole(worst, np.arange(len(method.counted) + 1.0), most_dips=0)[0]
     centre = search.stop_with_gain(method)
     if np.isinf(high) and method.scale_free:
         # Such a flow knows no scale: the best penalty for one stop gives the stop for any penalty,
@@ -109,7 +108,7 @@ def _best_stop(method: Filter, kind: Kind, low: float, high: float) -> float:
             return float(np.round(of_flow)) if of_flow <= max(last, MOST_ITERATIONS) else np.inf
         last = min(4 * latest + 2, max(4 * centre + 2, last))
     grid = np.append(np.geomspace(min(centre / factor, last), last, 80), [0, 1])
-    return search.lowest_whole(worst, np.unique(np.round(grid)), most_dips=0)[0]
+    return search.lowest(worst, np.unique(np.round(grid)), 1, 8, whole=True)[0]
 
 
 def guarantee(
@@ -117,9 +116,8 @@ def guarantee(
 ) -> Calibration:
     """Estimate how far from ridge a stop may be, for unit penalty and eigenvalues in [low, high].
 
-    Here ``stop`` is the τ of t = τ/λ or t = τ/√λ; the other parameters are those of
-    :func:`calibrate`. The inflation is infinite where no bound holds for every spectrum;
-    :func:`stoptime.bounds.risk_inflation` with ``stop`` proves it.
+    Here ``stop`` is the τ of t = τ/λ or t = τ/√λ. The inflation is infinite where no bound holds
+    for every spectrum; :func:`stoptime.bounds.risk_inflation` with ``stop`` proves it.
 
     Examples
     --------
@@ -129,10 +127,10 @@ def guarantee(
     found = as_filter(get_method(method))
     high = _reached(found, low, high)
     stop = positive_number("stop", stop) if np.isinf(high) else float(nonnegative("stop", stop))
-    run, times = search.affordable(found, stop)
-    time = float(times)
+    run, time = search.affordable(found, stop)
     if run is not found and run.universal_guarantee:
-        low, high = 0.0, np.inf
+        low = 0.0
+        high = np.inf
     x = search.peak_grid(run, time, low, high)
     gain = run.gain(x, time)
     # the largest ratios may lie between the eigenvalues of the grid; those of cut-off are all
@@ -169,7 +167,7 @@ def equivalent_stop(
 
     with the τ of :func:`calibrate`: 0.45711 for gradient flow and 1.75535 for accelerated flow. At
     this one stop their risk is at most 1.0786 and 1.5992 times the best ridge risk on every
-    spectrum; a stop that is tuned to the spectrum has smaller constants.
+    spectrum.
 
     Parameters
     ----------
@@ -178,9 +176,8 @@ def equivalent_stop(
     penalty : float
         The λ of ‖y - Xβ‖²/(2n) + (λ/2)‖β‖²; scikit-learn's ``alpha`` is nλ. Zero is least squares.
     eigenvalues : array-like, optional
-        Those of XᵀX/n. Needed where no stop is good for every spectrum (heavy-ball flow, and
-        friction below 2) and where a step is "auto". Without them, an iteration with a given step
-        is calibrated for all eigenvalues up to 1/step.
+        Those of XᵀX/n, needed where no stop is good for every spectrum and where a step is "auto".
+        Without them, an iteration with a given step is calibrated for eigenvalues up to 1/step.
 
     Examples
     --------
@@ -221,9 +218,9 @@ def equivalent_penalty(
 ) -> float:
     """Return the ridge penalty that is equivalent to this stop.
 
-    This is the inverse of :func:`equivalent_stop` where a calibration holds for every spectrum.
-    Where it depends on the spectrum, it is the penalty from whose ridge the stop is least far.
-    The other parameters are those of :func:`equivalent_stop`.
+    This is the inverse of :func:`equivalent_stop`, which has the same parameters, where a
+    calibration holds for every spectrum. Elsewhere it is the penalty from whose ridge the stop is
+    least far.
 
     Examples
     --------
@@ -288,7 +285,7 @@ def range_in_units(
 def largest_possible(method: Filter) -> float:
     """Return the largest eigenvalue for which a method is calibrated without a spectrum."""
     if isinstance(method, Wrapped):
-        return max(largest_possible(method.method) - method.shift, 0.0)
+        return max(largest_possible(method.method) - float(method.shift), 0.0)
     if isinstance(method, SpectralCutoff):
         return float(method.counted.max(initial=0.0))
     # an iteration diverges beyond; an automatic step has its largest eigenvalue here

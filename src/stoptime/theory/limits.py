@@ -78,7 +78,7 @@ def limiting_risk(
 
     Here :math:`\mu_w` is the limit of :math:`p^{-1}\operatorname{tr} w(\Sigma) f(\hat\Sigma)`.
     Where the signal depends on the direction, the bias of prediction is an integral over two
-    eigenvalues. "critical" damping and "auto" steps are those of the edges of the limit.
+    eigenvalues. Automatic parameters are those of the edges of the limit.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def limiting_risk(
     covariance : pair of array-like, default=(1.0, 1.0)
         Eigenvalues of the covariance Σ of the rows, and how often each occurs, up to a factor.
     target : {"estimation", "prediction"}, default="estimation"
-        "prediction" is at new rows, :math:`E(x^T(\hat\beta - \beta_0))^2`, less the noise itself;
-        leave-one-out and path GCV converge to this plus the noise. For the identity both are equal.
+        "prediction" is at new rows, :math:`E(x^T(\hat\beta - \beta_0))^2`, without the noise, by
+        which leave-one-out and path GCV exceed it.
 
     Examples
     --------

@@ -48,9 +48,8 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
         \hat\sigma^2(\lambda) = \frac nm \Bigl(\sum_i \frac{z_i^2/s_i}{1 + s_i/\lambda} + R\Bigr)
 
     with R the mean square outside the column space and m the number of observations, less one for
-    an intercept. All targets share λ, and each has its own σ². The penalty is 0 where there is no
-    noise, and infinite where there is no signal. A spectrum of Ritz values needs random probes,
-    ``decompose(..., probes=10)``.
+    an intercept. All targets share λ. The penalty is 0 where there is no noise, and infinite where
+    there is no signal. Ritz values need random probes, ``decompose(..., probes=10)``.
 
     Examples
     --------
@@ -66,10 +65,8 @@ def estimate_oracle(spectrum: Spectrum) -> Oracle:
     live = power > 0
     if s.size == 0 or observations <= 0 or not live.any():
         return _oracle(spectrum, power, np.inf)
-    z = spectrum.response.astype(np.float64).reshape(s.size, -1)
-    # shares of the power of each target: squares of the response itself could overflow
-    energy = (z / np.sqrt(s)[:, None] / np.sqrt(power + ~live)) ** 2
-    outside = np.maximum(0, 1 - energy.sum(axis=0))
+    # shares of the power of each target
+    energy, outside = (part / (power + ~live) for part in spectrum.energies())
     atoms, weights = spectrum.atoms
 
     def noise_share(penalty: Floats) -> Floats:

@@ -72,7 +72,7 @@ class RiskModel:
             # One run passes every iteration on its way; looking closer would repeat it. With
             # many eigenvalues, evaluating them all would cost more than the run.
             stops = np.append(stops, np.arange(finite.min(), finite.max()))
-        return search.lowest_whole(self.total, np.unique(stops), most_dips=8)
+        return search.lowest(self.total, np.unique(stops), 8, 8, whole=True)
 
     def grid(self, first: float, last: float) -> Array:
         """Return stops that are even in decades and, for second order, follow the oscillations."""
@@ -192,7 +192,7 @@ def risk(
     (2.0, 0.0)
     """
     s = list_of_eigenvalues(eigenvalues)
-    a = coordinates_of(signal, s)
+    a = _coordinates(signal, s)
     # with a covariance, the bias of fixed coefficients has a term for each pair of directions
     weight = a**2 if covariance is None else np.multiply.outer(a, a)
     return curve_of(_model(method, s, weight, noise, n_samples, target, covariance), stops)
@@ -243,8 +243,7 @@ def inflation(
     A number is the ``signal`` r² of :func:`bayes_risk`. No method then has less risk than the best
     ridge, and the ratio is at most ``stoptime.bounds.risk_inflation(method, adaptive=True).upper``.
     Coordinates are those of :func:`risk`; for such a fixed signal the ratio is below one where
-    ridge loses. An iteration is replaced by its flow where the best penalty asks for very many
-    steps. Noise and signal must be positive.
+    ridge loses. Very many steps of an iteration are those of its flow.
 
     Examples
     --------
@@ -302,34 +301,31 @@ def _checked_covariance(covariance: ArrayLike, p: int) -> Array:
     if C.shape != (p, p) or not np.isfinite(C).all():
         raise ValueError(f"covariance must be a finite array of shape {(p, p)}; got {C.shape}.")
     allowed = 1e-10 * float(np.abs(C).max())
-    if not np.allclose(C, C.T, rtol=0, atol=allowed):
-        raise ValueError("covariance must be symmetric; it differs from its transpose.")
+    is_symmetric = np.allclose(C, C.T, rtol=0, atol=allowed)
     least = float(np.linalg.eigvalsh(C)[0])
-    if least < -allowed * p:
-        raise ValueError(f"covariance must have no negative eigenvalues; its least is {least:.3g}.")
+    if not is_symmetric or least < -allowed * p:
+        raise ValueError(
+            f"covariance must be symmetric, without negative eigenvalues; its least is {least:.3g}."
+        )
     return C
-
-
-def coordinates_of(signal: ArrayLike, eigenvalues: Array) -> Array:
-    """Return the coordinates of a signal; refuse all but one finite number per eigenvalue."""
-    a = np.asarray(signal, dtype=np.float64)
-    if a.ndim != 1 or not np.isfinite(a).all():
-        raise ValueError(
-            f"signal must be a list of finite coordinates, one per eigenvalue; got {signal!r}."
-        )
-    if len(a) != len(eigenvalues):
-        raise ValueError(
-            f"signal must have one coordinate per eigenvalue, {len(eigenvalues)}; got {len(a)}."
-        )
-    return a
 
 
 def squared_coordinates(signal: ArrayLike, eigenvalues: Array) -> Array:
     """Return the squares of the coordinates; one number is spread evenly over all of them."""
     if np.ndim(signal):
-        return coordinates_of(signal, eigenvalues) ** 2
-    r2 = float(nonnegative("signal", signal))
-    return np.full(len(eigenvalues), r2 / max(len(eigenvalues), 1))
+        return _coordinates(signal, eigenvalues) ** 2
+    return np.full(len(eigenvalues), float(nonnegative("signal", signal)) / len(eigenvalues))
+
+
+def _coordinates(signal: ArrayLike, eigenvalues: Array) -> Array:
+    """Return the coordinates of a signal; refuse all but one finite number per eigenvalue."""
+    a = np.asarray(signal, dtype=np.float64)
+    if a.shape != eigenvalues.shape or not np.isfinite(a).all():
+        raise ValueError(
+            f"signal must have one finite coordinate for each of the {len(eigenvalues)} "
+            f"eigenvalues; got the shape {a.shape}, or a number that is not finite."
+        )
+    return a
 
 
 def target_weights(target: Target, eigenvalues: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,6 @@ from stoptime.support.arrays import EPS, Array
 Curve = Callable[[Array], Array]
 Ratio = Callable[[Filter, Array, ArrayLike], Array]
 
-ZOOM_POINTS = 21  # in each bracket; the next bracket is ten times shorter
 PHASES = np.concatenate([np.geomspace(1e-3, 0.05, 30), np.arange(1, 1600) * 0.05])
 RANGE_POINTS = 3000  # eigenvalues that stand for a whole range of them, at most
 MOST_PEAKS = 100  # peaks that are refined: on a plateau every point is a peak
@@ -30,29 +30,46 @@ def dips(heights: Array) -> NDArray[np.intp]:
 
 
 def lowest(
-    curve: Curve, grid: Array, most_dips: int = MOST_PEAKS, zooms: int = 4, margin: float = np.inf
+    curve: Curve,
+    grid: Array,
+    most_dips: int = MOST_PEAKS,
+    zooms: int = 4,
+    margin: float = np.inf,
+    *,
+    whole: bool = False,
 ) -> tuple[float, float]:
-    """Return the lowest point of a curve and its height: on a grid, then closer to its dips."""
+    """Return the lowest point of a curve and its height: on a grid, then closer to its dips.
+
+    A dip that is higher by more than the margin, relative to the lowest point, is not refined. The
+    curve may be one of ``whole`` numbers, and then the grid is one of these too.
+    """
     heights = curve(grid)
     point = float(grid[heights.argmin()])
     least = float(heights.min())
     inner = dips(heights)
-    # a dip that is higher by more than the margin, relative to the lowest point, is not refined
     inner = inner[np.isfinite(grid[inner + 1]) & (heights[inner] - least <= margin * abs(least))]
     deepest = inner[np.argsort(heights[inner], kind="stable")[:most_dips]]
     left = grid[deepest - 1]
     right = grid[deepest + 1]
+    # every zoom makes the brackets of the deepest dips ten times shorter, and those of an
+    # iteration, which repeats its run for each zoom, thirty times
+    count = 61 if whole else 21
     for _ in range(zooms):
+        if whole:
+            unseen = right - left > 2
+            left = left[unseen]
+            right = right[unseen]
         if not len(left):
             break
-        # every zoom makes the brackets of the deepest dips ten times shorter
-        points = np.linspace(left, right, ZOOM_POINTS)
+        points = np.linspace(left, right, count)
+        if whole:
+            points = np.round(points)
         heights = curve(points)
         if heights.min() < least:
             point = float(points.flat[heights.argmin()])
             least = float(heights.min())
         columns = np.arange(len(left))
-        middle = np.clip(heights.argmin(axis=0), 1, ZOOM_POINTS - 2)
+        middle = np.clip(heights.argmin(axis=0), 1, count - 2)
         # A parabola through three points dips by at most a quarter of their spread below the
         # lowest of them. A bracket that cannot reach the best point so far is given up.
         around = heights[middle + np.array([[-1], [0], [1]]), columns]
@@ -62,33 +79,6 @@ def lowest(
         left = points[middle - 1, columns][kept]
         right = points[middle + 1, columns][kept]
     return point, least
-
-
-def lowest_whole(curve: Curve, closer: Array, most_dips: int) -> tuple[float, float]:
-    """Return the whole number at which a curve is lowest, searching ever closer around its dips."""
-    points = np.empty(0)
-    heights = np.empty(0)
-    # every round repeats the iteration from its start; on a plateau, where rounding makes new dips,
-    # rounds without a limit would look at every whole number
-    for _ in range(8):
-        if not closer.size:
-            break
-        points = np.append(points, closer)
-        order = np.argsort(points)
-        points = points[order]
-        heights = np.append(heights, curve(closer))[order]
-        inner = dips(heights)
-        deepest = inner[np.argsort(heights[inner])[:most_dips]]
-        # at most 64 more whole numbers around each of the deepest dips
-        finite = points[np.isfinite(points)]
-        places = np.unique(np.append(deepest, np.argmin(heights)))
-        around = [np.empty(0)]
-        for place in places[places < len(finite)]:
-            low, high = finite[max(place - 1, 0)], finite[min(place + 1, len(finite) - 1)]
-            around.append(np.linspace(low, high, int(min(high - low, 64)) + 1))
-        closer = np.setdiff1d(np.round(np.concatenate(around)), finite)
-    best = int(np.argmin(heights))
-    return float(points[best]), float(heights[best])
 
 
 def risk_ratio(method: Filter, x: Array, stop: ArrayLike) -> Array:
@@ -134,12 +124,12 @@ def _gains_at_zero(method: Iteration) -> Array:
     return np.maximum.accumulate(method.gain(0.0, np.arange(method.horizon + 1)))
 
 
-def affordable(method: Filter, stops: ArrayLike) -> tuple[Filter, Array]:
+def affordable(method: Filter, stops: Any) -> tuple[Filter, Any]:
     """Return the flow and its times in place of an iteration with stops beyond its horizon."""
-    t = np.asarray(stops, dtype=np.float64)
-    if t.max() > method.horizon and isinstance(method, Iteration) and method.follows_flow:
-        return method.as_flow(), method.pace * t
-    return method, t
+    beyond = np.max(stops) > method.horizon
+    if beyond and isinstance(method, Iteration) and method.follows_flow:
+        return method.as_flow(), method.pace * stops
+    return method, stops
 
 
 def peak_grid(method: Filter, stops: float | Array, low: float, high: float) -> Array:

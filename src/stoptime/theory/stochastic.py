@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +39,7 @@ __all__ = ["BatchRisk", "Moments", "limit", "moments"]
 class Moments:
     """Mean, of shape (n_stops, n_features), and covariance of random iterates at many stops.
 
-    ``train_error`` is E‖y - Xβ‖²/n at every stop. The covariance is stored as ``spread`` in a
-    ``basis`` of the row space.
+    ``train_error`` is E‖y - Xβ‖²/n; ``spread`` is the covariance in a ``basis`` of the row space.
     """
 
     stops: Array
@@ -137,16 +136,12 @@ def moments(
     coef = np.asarray(spectrum.response, dtype=np.float64) / s
     rotated = rows @ basis
     source = RowSource(s, rotated, response - rotated @ coef, coef)
-    found, run = _run(source, step, batch_size, stops, momentum, weight_decay)
-    mean = np.empty((len(found), len(basis)))
-    spread = np.empty((len(found), basis.shape[1], basis.shape[1]))
-    losses = np.empty(len(found))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for place, state in enumerate(run):
-            mean[place] = basis @ (state.gain * s * coef)
-            spread[place] = state.covariance
-            losses[place] = source.loss(state)
-    _check_finite(losses, step, batch_size)
+
+    def parts(state: State) -> tuple[Any, ...]:
+        return basis @ (state.gain * s * coef), source.loss(state), state.covariance
+
+    given = source, step, batch_size, stops, momentum, weight_decay
+    found, mean, losses, spread = _followed(*given, parts)
     return Moments(found, mean, losses, basis, spread)
 
 
@@ -170,10 +165,9 @@ def limit(
     Here D is the variance that batches add in every direction, and δ the distance from least
     squares: every row is taken to have the average of xᵀVx. Summed over the steps, this is the
     Volterra equation for the loss ψ of Paquette, Lee, Pedregosa, Paquette (2021), SGD in the large,
-    in discrete time. A step costs O(p). :func:`moments` is exact for given data.
-
-    The ``signal`` is a list of coordinates vᵢᵀβ₀, or the number r² = E‖β₀‖², spread evenly. The
-    other parameters are those of :func:`moments` and :func:`stoptime.risk`.
+    in discrete time. The ``signal`` is a list of coordinates vᵢᵀβ₀, or the number r² = E‖β₀‖². The
+    other parameters are those of :func:`moments`, which is exact for given data, and of
+    :func:`stoptime.risk`.
 
     Examples
     --------
@@ -184,22 +178,20 @@ def limit(
     s = list_of_eigenvalues(eigenvalues)
     rows = checks.positive_number("n_samples", n_samples)
     level = float(checks.nonnegative("noise", noise))
+    weight = target_weights(target, s)
     if np.count_nonzero(s) > rows:
         raise ValueError(
             f"{rows:g} rows have at most as many positive eigenvalues, and {np.count_nonzero(s)} "
             "are given: raise n_samples."
         )
     source = SpectrumSource(s, squared_coordinates(signal, s), level, rows)
-    found, run = _run(source, step, batch_size, stops, momentum)
-    weight = target_weights(target, s)
-    parts = np.empty((4, len(found)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for column, state in zip(parts.T, run, strict=True):
-            bias = weight * source.signal @ (1 - s * state.gain) ** 2
-            variance = level / rows * (weight * s) @ state.gain**2
-            column[:] = bias, variance, weight @ state.covariance, source.loss(state)
-    _check_finite(parts, step, batch_size)
-    return BatchRisk(found, *parts)
+
+    def parts(state: State) -> tuple[Any, ...]:
+        bias = weight * source.signal @ (1 - s * state.gain) ** 2
+        variance = level / rows * (weight * s) @ state.gain**2
+        return bias, variance, weight @ state.covariance, source.loss(state)
+
+    return BatchRisk(*_followed(source, step, batch_size, stops, momentum, 0.0, parts))
 
 
 class State(NamedTuple):
@@ -239,7 +231,7 @@ class Source(ABC):
         decay: float,
         batch_size: float,
     ) -> Iterator[State]:
-        """Yield the states after 0, 1, 2, ... steps with these coefficients, without end."""
+        """Yield the states after 0, 1, 2, ... steps with these coefficients."""
         rates = self.eigenvalues + decay
         rows, columns = self.factors(rates)
         # covariances must stay symmetric to the last digit, because a difference from the transpose
@@ -339,34 +331,37 @@ class SpectrumSource(Source):
         return np.asarray(s * self.loss(state) - mean_square)
 
 
-def _run(
+def _followed(
     source: Source,
     step: float,
     batch_size: float,
     stops: ArrayLike,
     momentum: float,
-    decay: float = 0.0,
-) -> tuple[Array, Iterator[State]]:
-    """Return distinct stops and the states there, after checking every number."""
+    decay: float,
+    parts: Callable[[State], tuple[Any, ...]],
+) -> list[Array]:
+    """Return distinct stops and the parts of the states there, after checking every number."""
     step = checks.positive_number("step", step)
     if batch_size != np.inf:
         batch_size = checks.whole_number("batch_size", batch_size, least=1)
     momentum = checks.fraction_below_one("momentum", momentum)
     decay = float(checks.nonnegative("weight_decay", decay))
     found = np.unique(checks.list_of_stops(stops))
-    if found.max(initial=0) > MOST_ITERATIONS:
+    if not found.size:
+        raise ValueError("stops must be at least one number; got none.")
+    if found[-1] > MOST_ITERATIONS:
         raise ValueError(
             f"A stop after {found[-1]:g} steps is beyond the limit of {MOST_ITERATIONS}: random "
             "batches have no last iterate. Give an earlier stop."
         )
     method = HeavyBall(step, momentum) if momentum else GradientDescent(step)
     run = source.steps(method.coefficients, step, decay, batch_size)
-    return found, at_stops(run, checks.iteration_numbers(found).tolist())
-
-
-def _check_finite(losses: Array, step: float, batch_size: float) -> None:
-    if not np.isfinite(losses).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        at_each = [parts(state) for state in at_stops(run, checks.iteration_numbers(found))]
+    columns = [np.array(one) for one in zip(*at_each, strict=True)]
+    if not all(np.isfinite(one).all() for one in columns):
         raise ValueError(
             f"A step of {step:g} diverges with batches of {batch_size:g} rows: take a smaller "
             "step, or larger batches."
         )
+    return [found, *columns]
