@@ -6,16 +6,17 @@ docs/benchmarks.md.
 
 from __future__ import annotations
 
-from benchmarks.cases import GROUPS
-from benchmarks.comparison import command, ratios, results
-from benchmarks.harness import load, machine_line
+from benchmarks.cases import cases
+from benchmarks.harness import OF_CASES, command, load, machine_line, results, run_cases
 
 PAGE = "benchmarks.md"
+FILE = "cpu.json"
+GROUPS = ("paths", "choosing", "classes", "targets", "sparse", "chunks")
 
 
 def parts() -> dict[str, str]:
     """Return what the page shows of the stored run."""
-    run = load("cpu.json")
+    run = load(FILE)
     found = {"machine": machine_line(run)}
     for name in GROUPS:
         found[name] = results(one for one in run["outcomes"] if one["group"] == name)
@@ -23,10 +24,4 @@ def parts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    command(
-        __doc__,
-        "cpu.json",
-        lambda: (case for group in GROUPS.values() for case in group()),
-        {PAGE: parts},
-        {"ratios": lambda page: ratios(load("cpu.json")["outcomes"], page)},
-    )
+    command(__doc__, FILE, run_cases(cases, FILE), {PAGE: parts}, **OF_CASES)

@@ -1,6 +1,6 @@
-"""The cases, group by group: what is compared with whom, on which sizes, with which goal.
+"""What is compared with whom, on which sizes, with which goal.
 
-docs/benchmarks.md says of each group how it is compared. A quick run has the smaller cases.
+docs/benchmarks.md says of each group how it is compared.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stoptime as st
-from benchmarks.comparison import Case, Measures, Work, measure, peak_memory
-from benchmarks.harness import label
-
-Cases = Iterator[Case]
+from benchmarks.harness import Case, Measures, Work, label, measure, peak_memory
 
 
 def gaussian(n: int, p: int, q: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -107,26 +104,6 @@ def full_path(peer: str, shape: tuple[int, int]) -> Work:
     return Work(ours, partial(nesterov, times, times_t, yc, shape[1], 1 / largest))
 
 
-def paths() -> Cases:
-    """Yield the comparisons of full paths."""
-    shapes = [(2000, 200), (20000, 500), (500, 2000), (100000, 50)]
-    few_steps = "Probably few steps of the solver suffice at these times."
-    for peer, sizes, goal, sense, rounds in [
-        ("bare product and eigh", shapes, 1.5, "at most", 25),
-        ("Nesterov's iteration in NumPy", shapes, 1.0, "at least", 25),
-        ("scipy.integrate.solve_ivp", [(2000, 200), (500, 500)], 1.0, "at least", 3),
-    ]:
-        for n, p in sizes:
-            why = few_steps
-            if peer == "bare product and eigh":
-                why = WIDE_PATH if n < p else TALL_PATH
-            elif peer == "Nesterov's iteration in NumPy":
-                why = FEW_PRODUCTS
-            work = partial(full_path, peer, (n, p))
-            quick = n * p <= 1e6
-            yield Case("paths", label(n, p), peer, work, why, goal, sense, rounds, quick=quick)
-
-
 # ---------------------------------------------------------------- choosing the stop
 
 REFITS = 10
@@ -168,11 +145,11 @@ def against_refitting(shape: tuple[int, int]) -> Work:
     return Work(lambda: ours.fit(X, y), refit, share=REFITS / shape[0], measures=same)
 
 
-def memory_of(fit: Callable[[], Any], name: str, unit: float) -> Work:
-    """Measure a peak memory in a unit, of which it may take six."""
+def peak(fit: Callable[[], Any], name: str, unit: float) -> Work:
+    """Measure the peak memory of a fit in a unit, of which it may take six."""
 
-    def found(peak: int, _: object) -> Measures:
-        return (measure(name, peak / unit, 6.0, "at most"),)
+    def found(bytes_: int, _: object) -> Measures:
+        return (measure(name, bytes_ / unit, 6.0, "at most"),)
 
     return Work(partial(peak_memory, fit), measures=found)
 
@@ -181,24 +158,7 @@ def memory_of_choosing(shape: tuple[int, int]) -> Work:
     """Measure the peak memory of the choice beside X."""
     X, y = gaussian(*shape)
     fit = partial(st.StoppedRegressorCV("accelerated-flow", stops=100).fit, X, y)
-    return memory_of(fit, "times X", X.nbytes)
-
-
-def choosing() -> Cases:
-    """Yield the comparisons of choices."""
-    peer = "scikit-learn RidgeCV"
-    goals = {(2000, 200): 5.0, (20000, 500): 8.0, (500, 2000): 1.0, (2000, 200, 1000): 5.0}
-    for shape, goal in goals.items():
-        name = label(*shape) + (" targets" if len(shape) == 3 else "")
-        why = WIDE_CHOICE if shape[0] < shape[1] else TALL_CHOICE
-        quick = np.prod(shape) <= 1e6
-        work = partial(against_ridgecv, shape)
-        yield Case("choosing", name, peer, work, why, goal, quick=bool(quick))
-    work = partial(against_refitting, (2000, 200))
-    yield Case("choosing", label(2000, 200), "2 000 refits", work, TALL_CHOICE, 50, quick=True)
-    why = "Probably the rotated rows, which are all kept in memory."
-    work = partial(memory_of_choosing, (20000, 500))
-    yield Case("choosing", label(20000, 500), "peak memory", work, why, None)
+    return peak(fit, "times X", X.nbytes)
 
 
 # ---------------------------------------------------------------- classes
@@ -312,35 +272,13 @@ def probabilities(splits: int) -> Work:
     return Work(ours, partial(fitted, calibrated), measures=losses)
 
 
-def classes() -> Cases:
-    """Yield the comparisons of classifiers."""
-    for n in (300, 1000, 2000):
-        for peer, *goal in [("RidgeClassifierCV",), ("bare product and eigh", 1.4, "at most")]:
-            name = f"features like MiniRocket's, {label(n, 9996)}"
-            work = partial(rocket, n, 9996, peer)
-            yield Case("classes", name, peer, work, ROCKET, *goal, rounds=3, quick=n == 300)
-    name = f"embeddings, {label(50_000, 768)}, 10 classes"
-    work = partial(embeddings, 50_000, 768)
-    yield Case("classes", name, "RidgeClassifierCV", work, EMBEDDINGS, 10, rounds=2)
-    name = f"fit and intervals of 1000 new rows, {label(2000, 200)}"
-    why = "Probably the product of the left-out coefficients with the new rows."
-    work = partial(intervals, 2000, 200)
-    yield Case("classes", name, "the fit alone", work, why, 4, "at most", quick=True)
-    why = "The data are so small that the time is spent on short calls in Python."
-    name = "probabilities, four data sets"
-    work = partial(probabilities, 5)
-    yield Case("classes", name, "CalibratedClassifierCV", work, why, 5, quick=True)
-
-
 # ---------------------------------------------------------------- many targets
 
-SIZES = {"path-gcv": 100_000, "loo": 10_000}  # number of targets for each rule
 BATCH = 2000  # targets
-WHY_TARGETS = {
-    "path-gcv": "Probably both are limited by the product of rows and targets.",
-    "loo": "Nearly all the time is spent on the leave-one-out operators of every block of rows at "
-    "every stop.",
-}
+OPERATORS = (
+    "Nearly all the time is spent on the leave-one-out operators of every block of rows at every "
+    "stop."
+)
 
 
 def many_targets(rows: int, columns: int, n_targets: int) -> tuple[np.ndarray, ...]:
@@ -386,21 +324,7 @@ def memory_of_targets(shape: tuple[int, int, int]) -> Work:
     """Measure the peak memory of many targets, in GiB."""
     X, Y, *_ = many_targets(*shape)
     ours = st.StoppedRegressorCV("gradient-flow", stops=100, per_target=True, rule="path-gcv")
-    return memory_of(lambda: ours.fit(X, Y), "GiB", 2**30)
-
-
-def targets() -> Cases:
-    """Yield the comparisons of many targets."""
-    needs = ("himalaya",)
-    for rule, n in SIZES.items():
-        name = f"{label(3000, 500)}, {label(n)} targets by {rule}"
-        work = partial(against_himalaya, (3000, 500, n), rule)
-        why = WHY_TARGETS[rule]
-        yield Case("targets", name, "himalaya RidgeCV", work, why, rounds=2, needs=needs)
-    n = SIZES["path-gcv"]
-    name = f"{label(3000, 500)}, {label(n)} targets by path-gcv"
-    work = partial(memory_of_targets, (3000, 500, n))
-    yield Case("targets", name, "peak memory", work, "Probably the coefficients of all targets.")
+    return peak(partial(ours.fit, X, Y), "GiB", 2**30)
 
 
 # ---------------------------------------------------------------- sparse data
@@ -470,20 +394,6 @@ def products(peer: str, shape: tuple[int, int, int]) -> Work:
     return Work(ours, theirs, measures=counted)
 
 
-def sparse() -> Cases:
-    """Yield the comparisons on sparse data."""
-    for n, p, per_row in [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]:
-        name = f"{label(n, p)}, {per_row} entries a row, t·√L = {PHASE:g}"
-        for peer, why, *goal in [
-            ("LSQR", EXTRA_WORK, 3.0, "at most"),
-            ("LSMR", EXTRA_WORK, 3.0, "at most"),
-            ("Nesterov's iteration", CHEAP, 1.0, "at least"),
-        ]:
-            work = partial(products, peer, (n, p, per_row))
-            quick = n * per_row <= 1e6
-            yield Case("sparse", name, peer, work, why, *goal, rounds=3, quick=quick)
-
-
 # ---------------------------------------------------------------- more rows than memory
 
 COLUMNS, BLOCK, WORKERS = 100, 400_000, 2
@@ -539,14 +449,78 @@ def throughput(n: int) -> Work:
     return Work(summarise, products)
 
 
-def chunks() -> Cases:
-    """Yield the comparison on a cluster."""
+# ---------------------------------------------------------------- all cases
+
+
+def cases() -> Iterator[Case]:
+    """Yield all cases; those of small data are part of a quick run."""
+    few_steps = "Probably few steps of the solver suffice at these times."
+    for n, p in ((2000, 200), (20000, 500), (500, 2000), (100000, 50)):
+        limit = WIDE_PATH if n < p else TALL_PATH
+        quick = n * p <= 1e6
+        for peer, why, *goal in (
+            ("bare product and eigh", limit, 1.5, "at most"),
+            ("Nesterov's iteration in NumPy", FEW_PRODUCTS, 1.0, "at least"),
+        ):
+            work = partial(full_path, peer, (n, p))
+            yield Case("paths", label(n, p), peer, work, why, *goal, rounds=25, quick=quick)
+    peer = "scipy.integrate.solve_ivp"
+    for shape in ((2000, 200), (500, 500)):
+        work = partial(full_path, peer, shape)
+        yield Case("paths", label(*shape), peer, work, few_steps, rounds=3, quick=True)
+
+    peer = "scikit-learn RidgeCV"
+    goals = {(2000, 200): 5.0, (20000, 500): 8.0, (500, 2000): 1.0, (2000, 200, 1000): 5.0}
+    for shape, goal in goals.items():
+        name = label(*shape) + (" targets" if len(shape) == 3 else "")
+        why = WIDE_CHOICE if shape[0] < shape[1] else TALL_CHOICE
+        quick = bool(np.prod(shape) <= 1e6)
+        yield Case("choosing", name, peer, partial(against_ridgecv, shape), why, goal, quick=quick)
+    work = partial(against_refitting, (2000, 200))
+    yield Case("choosing", label(2000, 200), "2 000 refits", work, TALL_CHOICE, 50, quick=True)
+    why = "Probably the rotated rows, which are all kept in memory."
+    work = partial(memory_of_choosing, (20000, 500))
+    yield Case("choosing", label(20000, 500), "peak memory", work, why)
+
+    for n in (300, 1000, 2000):
+        name = f"features like MiniRocket's, {label(n, 9996)}"
+        for peer, *goal in [("RidgeClassifierCV",), ("bare product and eigh", 1.4, "at most")]:
+            work = partial(rocket, n, 9996, peer)
+            yield Case("classes", name, peer, work, ROCKET, *goal, rounds=3, quick=n == 300)
+    name = f"embeddings, {label(50_000, 768)}, 10 classes"
+    work = partial(embeddings, 50_000, 768)
+    yield Case("classes", name, "RidgeClassifierCV", work, EMBEDDINGS, 10, rounds=2)
+    name = f"fit and intervals of 1000 new rows, {label(2000, 200)}"
+    why = "Probably the product of the left-out coefficients with the new rows."
+    work = partial(intervals, 2000, 200)
+    yield Case("classes", name, "the fit alone", work, why, 4, "at most", quick=True)
+    why = "The data are so small that the time is spent on short calls in Python."
+    name = "probabilities, four data sets"
+    work = partial(probabilities, 5)
+    yield Case("classes", name, "CalibratedClassifierCV", work, why, 5, quick=True)
+
+    for rule, n, why in (
+        ("path-gcv", 100_000, "Probably both are limited by the product of rows and targets."),
+        ("loo", 10_000, OPERATORS),
+    ):
+        name = f"{label(3000, 500)}, {label(n)} targets by {rule}"
+        work = partial(against_himalaya, (3000, 500, n), rule)
+        yield Case("targets", name, "himalaya RidgeCV", work, why, rounds=2)
+    name = f"{label(3000, 500)}, {label(100_000)} targets by path-gcv"
+    work = partial(memory_of_targets, (3000, 500, 100_000))
+    yield Case("targets", name, "peak memory", work, "Probably the coefficients of all targets.")
+
+    for n, p, per_row in [(200_000, 50_000, 5), (50_000, 200_000, 20), (1_000_000, 100_000, 10)]:
+        name = f"{label(n, p)}, {per_row} entries a row, t·√L = {PHASE:g}"
+        quick = n * per_row <= 1e6
+        for peer, why, *goal in [
+            ("LSQR", EXTRA_WORK, 3.0, "at most"),
+            ("LSMR", EXTRA_WORK, 3.0, "at most"),
+            ("Nesterov's iteration", CHEAP, 1.0, "at least"),
+        ]:
+            work = partial(products, peer, (n, p, per_row))
+            yield Case("sparse", name, peer, work, why, *goal, rounds=3, quick=quick)
+
     work = partial(throughput, 4_000_000)
     name = f"{label(4_000_000, COLUMNS)}, two workers"
-    needs = ("distributed",)
-    yield Case("chunks", name, "X.T @ X per core", work, CLUSTER, 0.8, rounds=7, needs=needs)
-
-
-GROUPS: dict[str, Callable[[], Cases]] = {
-    one.__name__: one for one in (paths, choosing, classes, targets, sparse, chunks)
-}
+    yield Case("chunks", name, "X.T @ X per core", work, CLUSTER, 0.8, rounds=7)

@@ -104,10 +104,15 @@ def parts() -> dict[str, str]:
     cells = load("coverage.json")["cells"]
     lines = []
     for n, aspect in product(NESTED_RUNS, ASPECTS):
-        found = [one["coverage"] for one in cells if (one["n"], one["aspect"]) == (n, aspect)]
-        ranges = [f"{min(one):.1f} to {max(one):.1f}" for one in zip(*found, strict=True)]
-        lines.append([n, aspect, *ranges])
-    return {"coverage": table(["rows", "p/n", *KINDS], lines)}
+        found = [one for one in cells if (one["n"], one["aspect"]) == (n, aspect)]
+        kinds = zip(*(one["coverage"] for one in found), strict=True)
+        error = max(max(one["standard_error"]) for one in found)
+        widths = [one["ratio_of_widths"] for one in found]
+        wider = f"{min(widths):.2f} to {max(widths):.2f}"
+        ranges = [f"{min(one):.1f} to {max(one):.1f}" for one in kinds]
+        lines.append([n, aspect, *ranges, f"{error:.1f}", wider])
+    head = ["rows", "p/n", *KINDS, "standard error, at most", "width of nested / jackknife+"]
+    return {"coverage": table(head, lines)}
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
@@ -31,6 +29,7 @@ from threadpoolctl import threadpool_limits
 import stoptime as st
 from benchmarks import harness
 from benchmarks.problems import Problem, prepared, problems
+from stoptime.show import plots
 
 PAGE = "datasets.md"
 FILE = "datasets.json"
@@ -47,8 +46,13 @@ PENALTIES = np.geomspace(1e-8, 1e4, 100)
 COMPONENTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 40, 60, 80, 120)
 INNER = KFold(5, shuffle=True, random_state=0)
 FOLDS = 5
-ALIGNMENTS = {"a = 1/2": 0.5, "a = 1": 1.0, "a = 2": 2.0, "isotropic": None}
-LIMITS = {"a = 1/2": 0.92, "a = 1": 0.68, "a = 2": 0.55, "isotropic": 1.02}
+# of a signal, the power by which its coefficients fall, and the goal for the ratio of excess risks
+SIGNALS = {
+    "a = 1/2": (0.5, 0.92),
+    "a = 1": (1.0, 0.68),
+    "a = 2": (2.0, 0.55),
+    "isotropic": (None, 1.02),
+}
 # Okabe and Ito's palette, which colour-blind readers can distinguish; shapes repeat the colours.
 MARKS = {
     "better": ("#0072B2", "o", "better than RidgeCV"),
@@ -116,7 +120,6 @@ def cross_validated(problem: Problem, quick: bool = False) -> dict[str, Any]:
     repeats = 1 if quick else repetitions(problem, n)
     losses: dict[str, np.ndarray] = {}
     times: dict[str, list[float]] = {}
-    chosen: Counter[str] = Counter()
     edges = 0
     squares = []
     for seed in range(repeats):
@@ -131,9 +134,7 @@ def cross_validated(problem: Problem, quick: bool = False) -> dict[str, Any]:
                 predicted = np.ravel(model.predict(X[test] if raw else other))
                 rows = losses.setdefault(name, np.empty((repeats, n)))
                 rows[seed, test] = (y[test] - predicted) ** 2
-                if name == AUTO:
-                    chosen[name_of(model.method_)] += 1
-                elif name == BASELINE:
+                if name == BASELINE:
                     ridge = model[-1] if hasattr(model, "steps") else model
                     edges += ridge.alpha_ in {PENALTIES[0], PENALTIES[-1]}
     variance = float(np.mean(squares))
@@ -143,16 +144,9 @@ def cross_validated(problem: Problem, quick: bool = False) -> dict[str, Any]:
         "n": n,
         "p": int(fitted.shape[1]),
         "repeats": repeats,
-        "chosen": dict(chosen.most_common()),
         "ridge_at_edge": int(edges),
         "models": compared(losses, times, variance, problem.generated),
     }
-
-
-def name_of(method: st.Method) -> str:
-    """Return a short name of a method of the family."""
-    friction = getattr(method, "friction", None)
-    return method.name if friction is None else f"friction {friction:g}"
 
 
 def compared(
@@ -177,15 +171,13 @@ def excess_risks(name: str, seeds: int) -> dict[str, Any]:
     """Return exact excess risks of the prediction of new rows, relative to those of RidgeCV."""
     risks: dict[str, list[float]] = {}
     times: dict[str, list[float]] = {}
-    chosen: Counter[str] = Counter()
     for seed in range(seeds):
-        X, y, coef, variances = aligned(ALIGNMENTS[name], seed)
+        X, y, coef, variances = aligned(SIGNALS[name][0], seed)
         models = models_of(*X.shape)
         del models[BOOSTING]  # the risk of trees has no closed form
         for kind, model in models.items():
             times.setdefault(kind, []).append(harness.fit_seconds(model, X, y))
             risks.setdefault(kind, []).append(excess(model, coef, variances))
-        chosen[name_of(models[AUTO].method_)] += 1
     base = np.asarray(risks[BASELINE])
     found = {}
     for kind, listed in risks.items():
@@ -197,7 +189,7 @@ def excess_risks(name: str, seeds: int) -> dict[str, Any]:
             "worst": float((np.asarray(listed) / base).max()),
             "seconds": float(np.median(times[kind])),
         }
-    return {"name": name, "seeds": seeds, "chosen": dict(chosen.most_common()), "models": found}
+    return {"name": name, "seeds": seeds, "models": found}
 
 
 def aligned(alignment: float | None, seed: int) -> tuple[np.ndarray, ...]:
@@ -237,7 +229,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
             spent = time.perf_counter() - begin
             said = f"auto / RidgeCV {ratio(one):.4f} ({in_errors(one):+.1f} standard errors)"
             print(f"{problem.name}: {said}, time ratio {slowdown(one):.2g}   {spent:.0f} s")
-        for name in ALIGNMENTS:
+        for name in SIGNALS:
             run["synthetic"].append(excess_risks(name, 2 if given.quick else 50))
             print(name, run["synthetic"][-1]["models"][AUTO], flush=True)
     return run | {"minutes": (time.perf_counter() - begin) / 60}
@@ -270,20 +262,28 @@ def slowdown(one: dict[str, Any], model: str = AUTO) -> float:
     return float(one["models"][model]["seconds"] / one["models"][BASELINE]["seconds"])
 
 
-def errors(data: list[dict[str, Any]], page: str) -> Figure:
+def errors(data: list[dict[str, Any]]) -> Any:
     """Draw the test error of "auto" relative to RidgeCV on each data set, sorted."""
-    rows = []
-    for one in sorted(data, key=ratio, reverse=True):
-        spread = one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
-        name = f"{one['name']}  ({one['n']} × {one['p']})"
-        rows.append((name, ratio(one), spread, verdict(one)))
-    verdicts = [mark for *_, mark in rows]
-    marks = {
-        kind: (colour, shape, f"{text}: {verdicts.count(kind)}")
-        for kind, (colour, shape, text) in MARKS.items()
-    }
-    xlabel = "test error of auto / test error of RidgeCV, ± one paired standard error"
-    return harness.dots(rows, marks, page, xlabel)
+    ordered = sorted(data, key=ratio, reverse=True)
+    figure, ax = plots.new_figure(figsize=(9, 1.4 + 0.25 * len(data)))
+    for kind, (colour, shape, text) in MARKS.items():
+        places = [place for place, one in enumerate(ordered) if verdict(one) == kind]
+        shown = [ordered[place] for place in places]
+        spreads = [
+            one["models"][AUTO]["standard_error"] / one["models"][BASELINE]["error"]
+            for one in shown
+        ]
+        label = f"{text}: {len(shown)}"
+        style = {"fmt": shape, "color": colour, "elinewidth": 1.4, "capsize": 2}
+        ax.errorbar([ratio(one) for one in shown], places, xerr=spreads, label=label, **style)
+    ax.axvline(1, color="black", linewidth=0.8)
+    names = [f"{one['name']}  ({one['n']} × {one['p']})" for one in ordered]
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.set_xlabel("test error of auto / test error of RidgeCV, ± one paired standard error")
+    ax.grid(axis="x", alpha=0.25)
+    figure.legend(loc="outside upper center", ncols=len(MARKS), frameon=False)
+    return figure
 
 
 def summary(data: list[dict[str, Any]]) -> str:
@@ -303,18 +303,6 @@ def summary(data: list[dict[str, Any]]) -> str:
         shown = [f"{value:.3g}" for value in (min(ratios), np.median(ratios), max(ratios))]
         spent = harness.short(float(np.median([slowdown(one, name) for one in having])))
         rows.append([name, *counts, *shown, spent])
-    return harness.table(head, rows)
-
-
-def beyond(data: list[dict[str, Any]], kind: str) -> str:
-    """Return the data sets where "auto" is better or worse by more than one standard error."""
-    listed = [one for one in data if verdict(one) == kind]
-    rows = []
-    for one in sorted(listed, key=in_errors, reverse=kind == "worse"):
-        chosen, count = next(iter(one["chosen"].items()))
-        said = f"{chosen.replace('-', ' ')} ({count / sum(one['chosen'].values()):.0%})"
-        rows.append([one["name"], f"{ratio(one):.4f}", f"{in_errors(one):+.1f}", said])
-    head = (f"auto is {kind}", "error ratio", "standard errors", "mostly chosen")
     return harness.table(head, rows)
 
 
@@ -346,46 +334,21 @@ def risks(synthetic: list[dict[str, Any]]) -> str:
     for one in synthetic:
         found = [one["models"][name] for name in names]
         cells = [f"{value['ratio']:.3f} ± {value['standard_error']:.3f}" for value in found]
-        limit = LIMITS[one["name"]]
+        limit = SIGNALS[one["name"]][1]
         auto = one["models"][AUTO]
         goal = f"at most {limit}: " + ("holds" if auto["ratio"] <= limit else "**missed**")
         rows.append([one["name"], *cells, goal, f"{auto['worst']:.2f}", f"{slowdown(one):.2g}"])
     return harness.table(head, rows)
 
 
-def conclusion(run: dict[str, Any]) -> str:
-    """Return what was found, in a few sentences with numbers."""
-    data = run["data"]
-    verdicts = [verdict(one) for one in data]
-    ordered = sorted(data, key=ratio)
-    chance = 0.159 * len(data)  # the share of a Gaussian variable above one standard deviation
-    gains = {one["name"]: one["models"][AUTO]["ratio"] for one in run["synthetic"]}
-    slow = [slowdown(one) for one in data if one["models"][BASELINE]["seconds"] > 0.03]
-    return (
-        f"- **On {len(data)} data sets *auto* and `RidgeCV` predict almost equally well.** *auto* "
-        f"is better by more than one paired standard error on {verdicts.count('better')} and worse "
-        f"on {verdicts.count('worse')}; between equally good models chance alone would put about "
-        f"{chance:.0f} on each side. The ratio of their test errors runs from "
-        f"{ratio(ordered[0]):.3f} ({ordered[0]['name']}) to {ratio(ordered[-1]):.3f} "
-        f"({ordered[-1]['name']}).\n"
-        "- **Where the signal leans towards the leading directions, the gain is large:** the "
-        f"excess risk is {gains['a = 1/2']:.2f}, {gains['a = 1']:.2f} and {gains['a = 2']:.2f} "
-        "times that of `RidgeCV` for coefficients i⁻ᵃ with a = 1/2, 1 and 2, and "
-        f"{gains['isotropic']:.3f} times where no direction is preferred. Test errors contain the "
-        "noise, which no method can remove, so they show less of such a gain.\n"
-        f"- **Time:** *auto* is faster than `RidgeCV` with 100 penalties on "
-        f"{sum(slowdown(one) <= 1 for one in data)} of the data sets. On the {len(slow)} where "
-        f"`RidgeCV` takes more than 30 ms, the median ratio of times is {np.median(slow):.2g}."
-    )
-
-
 def parts() -> dict[str, str]:
     """Return what the page shows of the stored results."""
     run = harness.load(FILE)
     data = run["data"]
-    found = {"conclusion": conclusion(run), "summary": summary(data)}
-    found |= {kind: beyond(data, kind) for kind in ("better", "worse")}
-    found["risks"] = risks(run["synthetic"])
+    found = {
+        "summary": summary(data),
+        "risks": risks(run["synthetic"]),
+    }
     for group in ("bundled", "shipped", "kernel", "inverse"):
         found[group] = results([one for one in data if one["group"] == group])
     edges = ", ".join(
@@ -398,5 +361,5 @@ def parts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    figures = {"errors": lambda page: errors(harness.load(FILE)["data"], page)}
+    figures = {"errors": lambda: errors(harness.load(FILE)["data"])}
     harness.command(__doc__, FILE, measured, {PAGE: parts}, figures, quick=False, threads=1)

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 import stoptime as st
-from benchmarks.comparison import Case, Measures, Work, best, command, measure, results
-from benchmarks.harness import label, load, machine_line
+from benchmarks import harness
+from benchmarks.harness import Case, Measures, Work, best, label, load, measure
 from benchmarks.kernel_times import bare, smooth
 
 with suppress(ImportError):  # the page is written without torch
     import torch
 
 PAGE = "benchmarks.md"
-N_STOPS = 100
+FILE = "gpu.json"
 WHY = "Probably the leave-one-out errors of all rows at all stops, which the peer does not compute."
 RUNS = {"rows": 1_000_000, "columns": 1024, "classes": 100, "folds": 5, "steps": 200}
 
@@ -65,13 +65,10 @@ def algebra(X: Any) -> None:
     rows @ torch.linalg.eigh(rows.T @ rows)[1]
 
 
-Job = Callable[[Any, Any], Callable[[], Any]]  # returns what is to be timed, for X and y
-
-
-def least_squares(job: Job, make: Callable[[], tuple[Any, Any]]) -> Work:
-    """Compare a fit with the bare algebra, and measure the peak memory of the device."""
+def least_squares(name: str, make: Callable[[], tuple[Any, Any]]) -> Work:
+    """Compare a fit or a path with the bare algebra, and measure the peak memory of the device."""
     X, y = make()
-    ours = job(X, y)
+    ours = work_of(name, X, y)
 
     def memory(*_: object) -> Measures:
         torch.cuda.reset_peak_memory_stats()
@@ -82,20 +79,19 @@ def least_squares(job: Job, make: Callable[[], tuple[Any, Any]]) -> Work:
     return Work(ours, partial(algebra, X), measures=memory)
 
 
-def of_given_stops(name: str, X: Any, y: Any) -> Callable[[], Any]:
-    """Return the work of a name on a grid of stops."""
-    stops = np.geomspace(0.1, 30, N_STOPS) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
+def work_of(name: str, X: Any, y: Any) -> Callable[[], Any]:
+    """Return the work that has a name: the path, or a fit."""
+    if name.startswith("default fit"):
+        return partial(st.StoppedRegressorCV().fit, X, y)
+    if name.startswith("default classifier"):
+        return partial(st.StoppedClassifierCV().fit, X, y)
+    if name == "choosing, grid refined":
+        return partial(st.StoppedRegressorCV(stops=100).fit, X, y)
+    stops = np.geomspace(0.1, 30, 100) / np.sqrt(st.decompose(X, y).eigenvalues[-1])
     if name == "path":
         return partial(st.path, X, y, "accelerated-flow", stops)
-    if name == "choosing, grid refined":
-        return fitting(st.StoppedRegressorCV(stops=N_STOPS), X, y)
     rule = "path-gcv" if name == "choosing by path GCV" else "loo"
-    return fitting(st.StoppedRegressorCV("accelerated-flow", stops=stops, rule=rule), X, y)
-
-
-def fitting(model: Any, X: Any, y: Any) -> Callable[[], Any]:
-    """Return the work of a fit."""
-    return partial(model.fit, X, y)
+    return partial(st.StoppedRegressorCV("accelerated-flow", stops=stops, rule=rule).fit, X, y)
 
 
 def cross_entropy(
@@ -134,50 +130,39 @@ def landmarks(n: int, m: int) -> Work:
 
 def cases() -> Iterator[Case]:
     """Yield all cases."""
-    shape = (200_000, 4096)
-    goals = {
-        "choosing by leave-one-out": 2.0,
-        "choosing, grid refined": None,
-        "path": 1.3,
-        "choosing by path GCV": None,
-    }
-    listed: list[tuple[str, Any, Any, tuple[int, int], float | None]] = [
-        (name, partial(of_given_stops, name), partial(data, precision="float64"), shape, goal)
-        for name, goal in goals.items()
-    ]
-    fit = partial(fitting, st.StoppedRegressorCV())
-    listed += [
-        ("default fit, eigenvalues i⁻²", fit, partial(data, decay=2.0), (100_000, 2048), 1.3),
-        ("default fit", fit, data, (4096, 4096), 1.1),
-        ("default fit, tall", fit, data, (1_000_000, 256), 3.0),
-        ("default fit, large", fit, data, (1_000_000, 4096), 1.25),
-    ]
-    fit = partial(fitting, st.StoppedClassifierCV())
-    make = partial(classes, q=100)
-    listed += [("default classifier, 100 classes", fit, make, (1_000_000, 1024), 2.5)]
-    for name, job, make, size, goal in listed:
-        work = partial(least_squares, job, partial(make, *size))
+    double = partial(data, precision="float64")
+    labelled = partial(classes, q=100)
+    for name, make, shape, goal in (
+        ("choosing by leave-one-out", double, (200_000, 4096), 2.0),
+        ("choosing, grid refined", double, (200_000, 4096), None),
+        ("path", double, (200_000, 4096), 1.3),
+        ("choosing by path GCV", double, (200_000, 4096), None),
+        ("default fit, eigenvalues i⁻²", partial(data, decay=2.0), (100_000, 2048), 1.3),
+        ("default fit", data, (4096, 4096), 1.1),
+        ("default fit, tall", data, (1_000_000, 256), 3.0),
+        ("default fit, large", data, (1_000_000, 4096), 1.25),
+        ("default classifier, 100 classes", labelled, (1_000_000, 1024), 2.5),
+    ):
+        work = partial(least_squares, name, partial(make, *shape))
         peer = "bare X.T @ X, eigh and X @ V"
-        yield Case("gpu", f"{name}, {label(*size)}", peer, work, WHY, goal, "at most", 4)
+        yield Case("gpu", f"{name}, {label(*shape)}", peer, work, WHY, goal, "at most", 4)
     work = partial(cross_entropy, *RUNS.values())
     yield Case("logistic", "five folds", "bare products", work, WHY, 1.3, "at most", 4)
     work = partial(landmarks, 1_000_000, 4096)
     yield Case("kernels", "landmarks", "bare algebra", work, WHY, None, "at most", 4)
 
 
-def device() -> str:
-    """Return the name of the GPU."""
-    return str(torch.cuda.get_device_name())
-
-
 def of_group(name: str) -> list[dict[str, Any]]:
     """Return the stored results of a group."""
-    return [one for one in load("gpu.json")["outcomes"] if one["group"] == name]
+    return [one for one in load(FILE)["outcomes"] if one["group"] == name]
 
 
 def parts() -> dict[str, str]:
     """Return what the page of the speed shows."""
-    return {"machine-gpu": machine_line(load("gpu.json")), "gpu": results(of_group("gpu"))}
+    return {
+        "machine-gpu": harness.machine_line(load(FILE)),
+        "gpu": harness.results(of_group("gpu")),
+    }
 
 
 def sentence() -> str:
@@ -193,4 +178,5 @@ def sentence() -> str:
 
 if __name__ == "__main__":
     pages = {PAGE: parts, "logistic.md": lambda: {"gpu": sentence()}}
-    command(__doc__, "gpu.json", cases, pages, clock=waited_for, device=device)
+    run = harness.run_cases(cases, FILE, waited_for, lambda: str(torch.cuda.get_device_name()))
+    harness.command(__doc__, FILE, run, pages, **harness.OF_CASES)

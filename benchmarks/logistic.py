@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import stoptime as st
 from benchmarks import gpu, harness
-from benchmarks.logistic_problems import Problem, large, problems
+from benchmarks.problems import Labelled, large, with_classes
 
 PAGE = "logistic.md"
 FILE = "logistic.json"
@@ -68,7 +68,7 @@ def linearised(X: Any, y: Any, model: Any) -> Any:
     return st.StoppedLogisticRegression(model.method_, int(stops[np.argmin(errors)])).fit(X, y)
 
 
-def compared(problem: Problem, methods: Mapping[str, Any] = METHODS) -> dict[str, Any]:
+def compared(problem: Labelled, methods: Mapping[str, Any] = METHODS) -> dict[str, Any]:
     """Return log loss, calibration error and time of every classifier, averaged over splits."""
     sums: dict[str, Any] = {}
     quick: list[float] = []
@@ -120,7 +120,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     run = harness.run_of(given)
     with threadpool_limits(given.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chosen = [one for one in problems() if not given.quick or one.name in QUICK]
+        chosen = [one for one in with_classes() if not given.quick or one.name in QUICK]
         run["data"] = [compared(one) for one in chosen]
         run["big"] = {} if given.quick else big()
     return run
@@ -134,42 +134,20 @@ def ratios(data: list[dict[str, Any]], name: str, other: str = PEER, place: int 
     return np.array([one["models"][name][place] / one["models"][other][place] for one in data])
 
 
-def summary(data: list[dict[str, Any]], name: str, shown: str) -> str:
-    """Return how a classifier compares with the peer, in words."""
-    loss, speed = ratios(data, name), 1 / ratios(data, name, place=2)
-    ece = [np.mean([one["models"][who][1] for one in data]) for who in (name, PEER)]
-    return (
-        f"{shown} the log loss is {gmean(loss):.3f} times the peer's in the geometric mean, "
-        f"{loss.max():.3f} times at most, and above 1.05 times on {np.sum(loss > 1.05)}. The fit "
-        f"is {np.median(speed):.1f} times as fast in the median, {speed.min():.1f} times at least. "
-        f"The calibration error is {ece[0]:.3f} in the mean, that of the peer {ece[1]:.3f}."
-    )
-
-
-def which(data: list[dict[str, Any]]) -> str:
-    """Return how the squared loss compares, where classes overlap and where they do not."""
-    loss = ratios(data, SQUARED, OURS)
-    spent = gmean(ratios(data, OURS, SQUARED, place=2))
+def of_methods(data: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Yield the rows of all classifiers."""
+    isotropic = np.array([one["name"].startswith("isotropic") for one in data])
     left = [one["models"][OURS][0] / np.log(one["classes"]) for one in data]
     overlap = np.array(left) > 0.5
-    return (
-        f"Squared loss with calibrated probabilities has {gmean(loss[overlap]):.2f} times the "
-        f"log loss of `StoppedLogisticRegressionCV` on the {overlap.sum()} data sets where the "
-        f"classes overlap (the log loss is more than half of that of guessing), and "
-        f"{gmean(loss[~overlap]):.2f} times on the {np.sum(~overlap)} others, at most "
-        f"{loss.max():.1f} times. Stopped logistic regression takes {spent:.1f} times as long."
-    )
-
-
-def of_methods(data: list[dict[str, Any]]) -> Iterator[list[str]]:
-    """Yield the rows of all classifiers but the peer."""
-    isotropic = [one["name"].startswith("isotropic") for one in data]
-    for name in (*METHODS, SQUARED):
+    for name in (*METHODS, SQUARED, PEER):
         loss = ratios(data, name)
-        numbers = gmean(loss), loss.max(), gmean(loss[isotropic])
-        spent = gmean(ratios(data, name, place=2))
+        spent = ratios(data, name, place=2)
+        error = np.mean([one["models"][name][1] for one in data])
+        numbers = [gmean(loss), loss.max(), gmean(loss[isotropic])]
+        numbers += [gmean(loss[overlap]), gmean(loss[~overlap]), error]
         shown = "friction 3, vanishing decay (the default)" if name == OURS else name
-        yield [shown, *(f"{one:.3f}" for one in numbers), f"{spent:.2f}"]
+        times = f"{gmean(spent):.2f}", f"{spent.max():.2f}"
+        yield [shown, *(f"{one:.3f}" for one in numbers), *times]
 
 
 def of_data(data: list[dict[str, Any]]) -> Iterator[list[str]]:
@@ -179,7 +157,9 @@ def of_data(data: list[dict[str, Any]]) -> Iterator[list[str]]:
         shape = f"{one['shape'][0]} × {one['shape'][1]}, {one['classes']}"
         numbers = ours[0], peer[0], ours[0] / peer[0], ours[1], peer[1]
         faster = f"{peer[2] / ours[2]:.1f}"
-        yield [one["name"], shape, *(f"{number:.3f}" for number in numbers), faster]
+        linear, stop, over = one["linearised"]
+        shown = [*(f"{number:.3f}" for number in numbers), faster, f"{over:.3f}, {linear} ({stop})"]
+        yield [one["name"], shape, *shown]
 
 
 def of_large(found: dict[str, Any]) -> Iterator[list[Any]]:
@@ -198,25 +178,18 @@ def parts() -> dict[str, str]:
     data = run["data"]
     heads = {
         "data": "data | rows × columns, classes | log loss | peer | ratio | ECE | peer "
-        "| times as fast",
-        "methods": "classifier | log loss | largest | isotropic | time",
-        "linearised": "data | stop, linearised | stop, lockstep | log loss over that of lockstep",
+        "| times as fast | linearised",
+        "methods": "classifier | log loss | largest | isotropic | classes overlap "
+        "| they do not | ECE | time | longest",
         "big": "50000 × 768, 10 classes | steps | log loss | seconds | ratio",
     }
-    linear = [[one["name"], *one["linearised"]] for one in data]
     rows = {
         "data": of_data(data),
         "methods": of_methods(data),
-        "linearised": ([*stops, f"{over:.3f}"] for *stops, over in linear),
         "big": of_large(run["big"]),
     }
     found = {name: harness.table(head.split(" | "), rows[name]) for name, head in heads.items()}
-    plain = summary(data, PLAIN, 'With `method="nesterov"`')
-    text = (
-        f"On {len(data)} data sets, beside LogisticRegressionCV with 20 penalties and the same "
-        f"five folds:\n\n- {summary(data, OURS, 'By default')}\n- {plain}"
-    )
-    return found | {"summary": text, "which": which(data), "gpu": gpu.sentence()}
+    return found | {"gpu": gpu.sentence()}
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 import stoptime as st
-from benchmarks.harness import INKS, command, load, on, ratio_of_means, table
+from benchmarks.harness import command, load, ratio_of_means, table
 from stoptime.logistic.lockstep import search
 from stoptime.logistic.rows import Rows
+from stoptime.show import plots
 
 PAGE = "logistic.md"
 FILE = "logistic_risk.json"
@@ -193,16 +193,15 @@ def nearest(path: Any, coef: Any) -> int:
     return int(np.argmin(np.linalg.norm(path - coef, axis=(1, 2))))
 
 
-def picture(results: dict[str, Any], page: str) -> Figure:
+def picture(results: dict[str, Any]) -> Any:
     """Draw the excess loss against the time of the path and the equivalent penalty."""
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = plots.new_figure(figsize=(7.5, 4.2))
     for kind, curve in results["curves"].items():
         if kind not in COLOURS:
             continue
         times, losses = np.array(curve)
         colour, style = COLOURS[kind]
-        ax.plot(times, losses, style, color=on(page, colour), label=kind, linewidth=1.8)
+        ax.plot(times, losses, style, color=colour, label=kind, linewidth=1.8)
     ax.set(
         xscale="log",
         xlabel="time √step·k of a path, √(step·k) of gradient descent, 1/√penalty of ridge",
@@ -210,7 +209,7 @@ def picture(results: dict[str, Any], page: str) -> Figure:
         xlim=(0.3, 60),
         ylim=(0, 0.45),
     )
-    ax.axhline(0, color=INKS[page], linewidth=0.6)
+    ax.axhline(0, color="black", linewidth=0.6)
     ax.legend(frameon=False)
     return figure
 
@@ -233,5 +232,5 @@ def parts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    figures = {"logistic-risk": lambda page: picture(load(FILE), page)}
+    figures = {"logistic-risk": lambda: picture(load(FILE))}
     command(__doc__, FILE, lambda given: simulated(given.draws), {PAGE: parts}, figures, draws=20)

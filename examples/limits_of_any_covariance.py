@@ -48,29 +48,6 @@ ax.set(xscale="log", xlabel="gain", ylabel="prediction risk", title="limit (line
 ax.legend()
 
 # %%
-# Leave-one-out and path GCV converge to the prediction risk plus the noise. Naive GCV has a limit
-# too, which is right for ridge alone; here for rows whose columns are independent and alike.
-
-_, ax = plots.new_figure(figsize=(7, 4.2))
-aspect, energy = p / n, 5.0
-s, weights = st.marchenko_pastur(aspect, phase=30.0)
-for name in ("ridge", "gradient-flow", "accelerated-flow"):
-    stops = np.geomspace(0.05, 30, 80)
-    right = st.limiting_risk(name, stops, signal=energy, aspect=aspect, noise=1.0).total + 1
-    g = st.get_method(name).shrinkage(s[:, None], stops)
-    residuals = energy * (weights * s) @ g**2 + 1 - aspect * weights @ (1 - g**2)
-    naive = residuals / (1 - aspect * weights @ (1 - g)) ** 2
-    ax.plot(stops, naive / right, color=plots.COLORS[name], label=plots.LABELS[name])
-ax.set(
-    xscale="log",
-    yscale="log",
-    ylim=(0.8, 20),
-    xlabel="stop",
-    title="limit of naive GCV over the right value",
-)
-ax.legend()
-
-# %%
 # Learning curves: eigenvalues fall like 1/i, the signal like i⁻³. Ridge saturates: from some number
 # of rows on, no penalty makes up for its slower rate.
 

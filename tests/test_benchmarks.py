@@ -1,6 +1,7 @@
 """The benchmarks: how they measure, and that every published table is that of stored results."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,24 +11,20 @@ from sklearn.metrics.pairwise import laplacian_kernel
 from benchmarks import __main__ as speed
 from benchmarks import (
     cases,
-    comparison,
     coverage,
     datasets,
     gpu,
     harness,
     inverse,
     kernel_study,
-    kernel_tables,
     kernel_times,
     limits,
     logistic,
-    logistic_problems,
     logistic_risk,
     problems,
     real_data,
 )
-from benchmarks.comparison import Case, Work, measure, run_case, verdict
-from benchmarks.harness import filled, in_turns, load
+from benchmarks.harness import Case, Work, filled, in_turns, load, measure, run_case, verdict
 
 PAGES = (
     speed, real_data, gpu, coverage, datasets, inverse, kernel_study, kernel_times, limits,
@@ -86,24 +83,22 @@ def test_a_case_compares_the_best_rounds_with_its_goal(sense, goal, ratio, found
     outcome = run_case(case, clock=clock)
     assert outcome["measures"][0]["value"] == pytest.approx(ratio)
     assert verdict(outcome) == found
-    assert ("because" in comparison.results([outcome])) == (found in {"LOSES", "below its goal"})
+    assert ("because" in harness.results([outcome])) == (found in {"LOSES", "below its goal"})
 
 
-def test_what_fails_or_is_missing_is_part_of_the_result():
+def test_what_fails_is_part_of_the_result():
     def fails():
         raise ValueError("no\nmore")
 
     outcome = run_case(Case("g", "n", "p", fails, "why"))
     assert (verdict(outcome), outcome["error"]) == ("FAILED", "ValueError: no")
-    needs = run_case(Case("g", "n", "p", fails, "why", needs=("no_such_module",)))
-    assert verdict(needs) == "not run"
-    assert "no_such_module" in comparison.results([needs])
+    assert "failed: ValueError: no" in harness.results([outcome])
     extra = Work(lambda: 3, measures=lambda ours, _: (measure("things", ours, 2, "at most"),))
     assert verdict(run_case(Case("g", "n", "p", lambda: extra, "why"))) == "LOSES"
 
 
 def test_every_case_has_a_reason_ready_and_a_name_of_its_own():
-    every = [case for group in cases.GROUPS.values() for case in group()]
+    every = list(cases.cases())
     every += [case for case in gpu.cases() if case.group == "gpu"]
     assert len({(one.group, one.name, one.peer) for one in every}) == len(every)
     assert all(one.why.endswith(".") for one in every)
@@ -114,10 +109,8 @@ def test_every_case_has_a_reason_ready_and_a_name_of_its_own():
 
 
 def test_figures_are_drawn_for_light_and_dark_pages(tmp_path):
-    assert comparison.ratios(load("cpu.json")["outcomes"], "dark").axes
-    assert len(real_data.heat_map(load("real_data.json")["outcomes"], "light").axes) == 5
     found = load("datasets.json")["data"][:3]
-    harness.draw(lambda shade: datasets.errors(found, shade), "e", tmp_path)
+    harness.draw(datasets.errors(found), "e", tmp_path)
     assert {one.name for one in tmp_path.iterdir()} == {"e-light.svg", "e-dark.svg"}
 
 
@@ -202,50 +195,51 @@ def test_images_are_measured_along_rays():
     assert all(one["ratio"] > 0.99 for one in found)
 
 
-@pytest.fixture
-def tables(rng, tmp_path):
-    """Write tables of numbers, text and gaps, with a number or with classes to predict."""
+@pytest.mark.parametrize("is_classes", [False, True])
+def test_all_models_of_a_cut_see_numbers_text_and_gaps(rng, is_classes):
     numbers = rng.standard_normal((60, 2))
-    codes = rng.integers(0, 3, (60, 1))
-    y = numbers[:, 0] + (codes[:, 0] == 1) + 0.1 * rng.standard_normal(60)
+    codes = rng.integers(0, 3, 60).astype(float)
+    y = numbers[:, 0] + (codes == 1) + 0.1 * rng.standard_normal(60)
+    y = (y > 0.3).astype(int) if is_classes else y
     numbers[::7, 1] = np.nan
-    codes[5] = -1
-    paths = {name: kernel_tables.place(tmp_path, name) for name in ("numbers", "labels")}
-    for name, response in (("numbers", y), ("labels", (y > 0.3).astype(np.int64))):
-        columns = {"numbers": numbers, "codes": codes, "y": response}
-        np.savez(paths[name], **columns, is_classes=name == "labels")
-    return list(paths.values())
-
-
-def test_fits_of_kernels_are_stored_compared_and_not_run_twice(tables, tmp_path, capsys):
-    lines = tmp_path / "study.jsonl"
-    names = [kernel_study.OURS, kernel_study.BOOSTING, "RidgeCV", kernel_study.LOGISTIC]
-    tasks = kernel_study.all_tasks(tables, names, repeats=1)
-    kernel_study.run(tmp_path, tasks, 1, 0.0, lines)
-    assert capsys.readouterr().out == "30 fits are left\n"  # time was up before the first
-    kernel_study.run(tmp_path, tasks, 1, 300.0, lines)
-    assert capsys.readouterr().out.count(" s\n") == len(tasks) == 6 * 5
-    kernel_study.run(tmp_path, tasks, 1, 300.0, lines)
-    assert capsys.readouterr().out == "0 fits are left\n"
-    found = kernel_study.gathered(kernel_study.lines_of(lines))
-    entry = found["numbers"]
-    assert (entry["rows"], entry["columns"], entry["classes"]) == (60, 3, 0)
-    errors = {name: np.array(one["0"]["errors"]) for name, one in entry["models"].items()}
-    assert {name: len(one) for name, one in errors.items()} == dict.fromkeys(errors, 5)
-    expected = np.sqrt(errors["stoptime"].mean() / errors["gradient boosting"].mean())
+    codes[5] = np.nan
+    data = kernel_study.Table("one", np.column_stack([numbers, codes]), 1, y, is_classes)
+    names = [kernel_study.OURS, kernel_study.BOOSTING]
+    names.append(kernel_study.LOGISTIC if is_classes else "RidgeCV")
+    models = {name: {"0": one} for name, one in kernel_study.cut_of(data, names, 0).items()}
+    entry = {"rows": 60, "columns": 3, "classes": 2 * is_classes, "models": models}
+    errors = {name: np.array(one["0"]["errors"]) for name, one in models.items()}
+    assert {name: len(one) for name, one in errors.items()} == dict.fromkeys(names, 5)
+    expected = errors["stoptime"].mean() / errors["gradient boosting"].mean()
     ratio = kernel_study.ratio(entry, "stoptime")
-    assert ratio == pytest.approx(expected)
+    assert ratio == pytest.approx(expected if is_classes else np.sqrt(expected))
     assert kernel_study.spread(entry, "stoptime") > 0
-    text = kernel_study.results(found, classes=False)
-    assert f"| numbers | 60 | 3 | {ratio:.2f} ±" in text.replace("**", "")
-    assert "Mean log loss: gradient boosting" in kernel_study.results(found, classes=True)
+    text = kernel_study.results({"one": entry}, classes=is_classes).replace("**", "")
+    assert f"| one | 60 | 3 | {ratio:.2f} ±" in text
+    assert ("Mean log loss: gradient boosting" in text) == is_classes
+
+
+def test_a_table_of_a_package_has_numbers_then_codes():
+    source = {"name": "iris", "package": "sklearn", "table": "iris", "left out": ""}
+    table = kernel_study.table_of(source | {"response": "classes", "target": "target"})
+    assert (table.columns.shape, table.text, set(table.y)) == ((150, 4), [], {0, 1, 2})
+
+
+def test_the_page_says_which_tables_were_cut_how_often():
+    cuts = {"few": (80, 5), "more": (200, 5), "many": (4000, 3)}
+    entries = {
+        name: {"rows": rows, "models": {"stoptime": dict.fromkeys(range(times))}}
+        for name, (rows, times) in cuts.items()
+    }
+    said = kernel_study.cuts_of(entries)
+    assert said.startswith("3 tables: 5 × 5 folds of the 2 tables of up to 200 rows, 3 × 5 folds")
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_measurement_of_classes_has_every_number():
     some = {logistic.OURS: "auto", logistic.PLAIN: logistic.METHODS[logistic.PLAIN]}
-    one = next(one for one in logistic_problems.problems() if one.name == "wine")
-    found = logistic.compared(type(one)(one.name, one.rows, one.draw, times=1), some)
+    one = next(one for one in problems.with_classes() if one.name == "wine")
+    found = logistic.compared(replace(one, times=1), some)
     assert set(found["models"]) == {*some, logistic.PEER, logistic.SQUARED}
     assert all(np.isfinite(values).all() for values in found["models"].values())
     assert min(found["linearised"]) > 0
@@ -261,7 +255,7 @@ def test_the_simulation_finds_ridge_best_on_isotropic_signals():
     ratios = [one[0] for one in found["ratios"]["isotropic, strong"].values()]
     assert 0.9 < min(ratios) <= max(ratios) < 1.2
     assert found["closest"][0][1] == pytest.approx(found["closest"][0][2], abs=2)
-    assert logistic_risk.picture(found, "light").axes[0].get_legend() is not None
+    assert logistic_risk.picture(found).axes[0].get_legend() is not None
 
 
 def test_the_case_of_cross_entropy_runs_on_a_processor_too():

@@ -10,12 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 from sklearn.datasets import load_diabetes
 
 import stoptime as st
-from stoptime.methods.base import Filter, Method
-from stoptime.methods.recurrence import Iteration
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "stoptime"
@@ -132,13 +129,6 @@ def walk_of_a_fit():
 
 def test_a_default_fit_enters_few_modules():
     assert len(walk_of_a_fit()) <= MODULES_OF_A_FIT
-
-
-@pytest.mark.parametrize(("cls", "most"), [(Method, 12), (Filter, 15), (Iteration, 15)])
-def test_a_method_is_small_enough_to_hold(cls, most):
-    own = set(vars(cls)) | set(cls.__annotations__)
-    new = {name for name in own if not name.startswith(("__", "_abc"))}
-    assert len(new - {name for base in cls.__mro__[1:] for name in vars(base)}) <= most
 
 
 def test_a_constant_has_one_value():

@@ -26,7 +26,7 @@ ORDER = [  # of the examples in the gallery; examples that are not listed come l
     "naive_gcv_fails",
     "prediction_intervals",
     "many_targets",
-    "kernel_regression",
+    "small_table",
     "tomography",
     "out_of_core",
     "on_dask",

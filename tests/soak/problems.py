@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +39,6 @@ class Generated:
     fit_intercept: bool
     kind: str
     scales: tuple[float, float]  # of X and y, in powers of ten
-    columns: tuple[str, ...] = field(default=())
 
     @property
     def single(self) -> bool:
@@ -66,35 +65,34 @@ class Generated:
     def handed_over(self) -> tuple[Any, Any, Any]:
         """Return X, y and weights as the kind says."""
         X, y, weight = self.X, self.y, self.sample_weight
-        if self.kind == "strided":
-            wide = np.zeros((2 * X.shape[0], 2 * X.shape[1]))
-            wide[::2, ::2] = X
-            X = wide[::2, ::2]
-        elif self.kind == "chunks":
+        if self.kind == "chunks":
             return st.Chunks.of(X, y, weight, rows=max(1, len(X) // 3)), None, None
-        elif self.kind == "statistics":
+        if self.kind == "statistics":
             return st.summarise(X, y, weight), None, None
-        elif self.kind in TENSORS:
+        if self.kind in TENSORS:
             import torch
 
-            X, y = (
-                torch.from_numpy(np.ascontiguousarray(X)),
-                torch.from_numpy(np.ascontiguousarray(y)),
-            )
-        elif self.kind == "dask":
+            return torch.tensor(X), torch.tensor(y), weight
+        if self.kind == "dask":
             from dask import array as da
 
             height = max(1, len(X) // 2)
-            X, y = da.from_array(X, chunks=(height, X.shape[1])), da.from_array(y, chunks=height)
             weight = None if weight is None else da.from_array(weight, chunks=height)
-        else:
-            X = CONVERSIONS[self.kind](X)
-            if self.kind == "list":
-                y, weight = y.tolist(), None if weight is None else weight.tolist()
-        return X, y, weight
+            X = da.from_array(X, chunks=(height, X.shape[1]))
+            return X, da.from_array(y, chunks=height), weight
+        if self.kind == "list":
+            return X.tolist(), y.tolist(), None if weight is None else weight.tolist()
+        return CONVERSIONS[self.kind](X), y, weight
 
 
-def _mapped(X: np.ndarray) -> np.ndarray:
+def strided(X: np.ndarray) -> np.ndarray:
+    """Return the same rows as every second row and column of an array."""
+    wide = np.zeros((2 * X.shape[0], 2 * X.shape[1]))
+    wide[::2, ::2] = X
+    return wide[::2, ::2]
+
+
+def mapped(X: np.ndarray) -> np.ndarray:
     """Return the same rows in a file."""
     with TemporaryDirectory() as folder:
         np.save(Path(folder) / "X.npy", X)
@@ -104,10 +102,10 @@ def _mapped(X: np.ndarray) -> np.ndarray:
 CONVERSIONS = {
     "C": np.ascontiguousarray,
     "F": np.asfortranarray,
+    "strided": strided,
     "float32": lambda X: X,
     "int": lambda X: X,
-    "memmap": _mapped,
-    "list": lambda X: X.tolist(),
+    "memmap": mapped,
     "DataFrame": lambda X: pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]),
     "csr": sparse.csr_array,
     "csc": sparse.csc_array,
@@ -115,7 +113,7 @@ CONVERSIONS = {
 }
 
 
-def _column(kind: str, before: list[np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
+def column_of(kind: str, before: list[np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
     plain = rng.standard_normal(n)
     last = before[-1] if before else plain
     return {
@@ -132,7 +130,7 @@ def _column(kind: str, before: list[np.ndarray], n: int, rng: np.random.Generato
     }[kind]
 
 
-def _target(
+def target_of(
     kind: str, X: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
     noise = rng.standard_normal(shape)
@@ -149,7 +147,7 @@ def _target(
     }[kind]
 
 
-def _weight(kind: str, n: int, rng: np.random.Generator) -> np.ndarray | None:
+def weight_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray | None:
     one = np.zeros(n)
     one[rng.integers(n)] = 1.0
     return {
@@ -163,7 +161,7 @@ def _weight(kind: str, n: int, rng: np.random.Generator) -> np.ndarray | None:
     }[kind]
 
 
-def _often(usual: list[Any], rest: list[Any]) -> some.SearchStrategy:
+def often(usual: list[Any], rest: list[Any]) -> some.SearchStrategy:
     return some.one_of(some.sampled_from(usual), some.sampled_from(usual), some.sampled_from(rest))
 
 
@@ -172,67 +170,59 @@ def data(draw, kinds: list[str] = KINDS, least_rows: int = 1) -> Generated:
     """Draw data."""
     n, p = draw(some.integers(least_rows, 12)), draw(some.integers(1, 8))
     q = draw(some.sampled_from([0, 0, 1, 2, 3]))
-    kind = draw(_often([k for k in kinds if k != "dask"], kinds))
+    kind = draw(often([k for k in kinds if k != "dask"], kinds))
     rng = np.random.default_rng(draw(some.integers(0, 2**32 - 1)))
-    names = draw(some.lists(_often(["normal"], COLUMNS), min_size=p, max_size=p))
+    names = draw(some.lists(often(["normal"], COLUMNS), min_size=p, max_size=p))
     columns: list[np.ndarray] = []
     for name in names:
-        columns.append(_column(name, columns, n, rng))
+        columns.append(column_of(name, columns, n, rng))
     base = np.column_stack(columns)
     powers = [0.0, 0.0, 0.0, *rng.uniform(-10, 10, 2), *rng.uniform(-60, 60, 2)]
     scales = tuple(draw(some.sampled_from(powers)) for _ in range(2))
-    offset = draw(_often([0.0], [1.0, 1e3, 1e6, -1e8]))
-    spread = draw(_often([0.0], [1.0, 6.0, 30.0]))  # of columns, in powers of ten
-    y = _target(draw(some.sampled_from(TARGETS)), base, (n, q) if q else (n,), rng)
+    offset = draw(often([0.0], [1.0, 1e3, 1e6, -1e8]))
+    spread = draw(often([0.0], [1.0, 6.0, 30.0]))  # of columns, in powers of ten
+    y = target_of(draw(some.sampled_from(TARGETS)), base, (n, q) if q else (n,), rng)
     X = (base + offset) * 10.0 ** (scales[0] + spread * rng.uniform(-1, 1, p))
-    y = (y + draw(_often([0.0], [1.0, 1e6]))) * 10.0 ** scales[1]
+    y = (y + draw(often([0.0], [1.0, 1e6]))) * 10.0 ** scales[1]
     if kind in SINGLE:
         scales = (scales[0] / 10, scales[1] / 10)  # as far from one as its range allows
         X = ((base + offset) * 10.0 ** scales[0]).astype(np.float32)
         y = (rng.standard_normal(y.shape) * 10.0 ** scales[1]).astype(np.float32)
     elif kind == "int":
         X, scales = np.round(100 * base).astype(int), (0.0, scales[1])
-    weight = _weight(draw(_often(["none"], WEIGHTS)), n, rng)
-    return Generated(X, y, weight, draw(some.booleans()), kind, scales, tuple(names))
+    weight = weight_of(draw(often(["none"], WEIGHTS)), n, rng)
+    return Generated(X, y, weight, draw(some.booleans()), kind, scales)
+
+
+# spectral cut-off jumps where eigenvalues meet: no first-order bound of rounding holds for it
+NAMES = [name for name in (*st.METHODS, *st.ITERATIONS) if name != "spectral-cutoff"]
 
 
 @some.composite
-def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:  # noqa: C901, PLR0911 - one for each
+def methods(draw, scale: float = 1.0, conjugate: bool = True) -> st.Method:
     """Draw a method for eigenvalues of about this size."""
-    # spectral cut-off jumps where eigenvalues meet: no first-order bound of rounding holds for it
-    names = [name for name in (*st.METHODS, *st.ITERATIONS) if name != "spectral-cutoff"]
-    name = draw(some.sampled_from(names))
     root = float(np.sqrt(scale))
-    step = draw(some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale]))
-    if name == "accelerated-flow":
-        return st.AcceleratedFlow(
-            draw(some.sampled_from([3.0, 3.0, 1e-3, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]))
-        )
-    if name == "heavy-ball-flow":
-        dampings = ["critical", root, 0.1 * root, 1e-6 * root, 30 * root]
-        return st.HeavyBallFlow(draw(some.sampled_from(dampings)))
-    if name == "high-resolution-flow":
-        mu = draw(some.sampled_from(["auto", 0.1 * scale, 1e-4 * scale]))
-        return st.HighResolutionFlow(step, mu)
-    if name == "nesterov":
-        friction, momentum = (
-            some.sampled_from([3.0, 1.0, 7.0]),
-            some.sampled_from([None, None, 0.0, 0.9]),
-        )
-        return st.Nesterov(step, draw(friction), draw(momentum))
-    if name == "heavy-ball":
-        return st.HeavyBall(step, draw(some.sampled_from(["auto", 0.0, 0.5, 0.95])))
-    if name == "nu-method":
-        return st.NuMethod(step, draw(some.sampled_from([1.0, 0.5, 3.0])))
-    if name == "gradient-descent":
-        return st.GradientDescent(step)
-    if name == "iterated-ridge":
-        return st.IteratedRidge(draw(some.sampled_from([1, 2, 5])))
-    if name == "butterworth":
-        return st.Butterworth(draw(some.sampled_from([1, 2, 4, 7])))
+    step = some.sampled_from(["auto", "auto", 0.5 / scale, 0.01 / scale])
+    parameters = {
+        "accelerated-flow": {"friction": [3.0, 3.0, 1e-3, 0.5, 1.0, 2.0, 5.0, 8.5, 40.0]},
+        "heavy-ball-flow": {"damping": ["critical", root, 0.1 * root, 1e-6 * root, 30 * root]},
+        "high-resolution-flow": {"strong_convexity": ["auto", 0.1 * scale, 1e-4 * scale]},
+        "nesterov": {"friction": [3.0, 1.0, 7.0], "momentum": [None, None, 0.0, 0.9]},
+        "heavy-ball": {"momentum": ["auto", 0.0, 0.5, 0.95]},
+        "nu-method": {"nu": [1.0, 0.5, 3.0]},
+        "iterated-ridge": {"times": [1, 2, 5]},
+        "butterworth": {"order": [1, 2, 4, 7]},
+    }
+    name = draw(some.sampled_from(NAMES))
     if name == "conjugate-gradient" and not conjugate:
-        return st.Ridge()
-    return st.get_method(name)
+        name = "ridge"
+    method = st.get_method(name)
+    given = {
+        key: draw(some.sampled_from(values)) for key, values in parameters.get(name, {}).items()
+    }
+    if hasattr(method, "step"):
+        given["step"] = draw(step)
+    return replace(method, **given)
 
 
 def stops(method: st.Method, scale: float) -> some.SearchStrategy[float]:

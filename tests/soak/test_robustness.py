@@ -63,11 +63,14 @@ def test_threads_change_no_bit_and_those_of_blas_rounding_alone(table, estimator
 
 def test_one_spectrum_serves_many_threads(table):
     spectrum = st.decompose(*table)
-    methods = [*st.METHODS, *st.ITERATIONS] * 3
-    alone = {name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes() for name in methods}
+    methods = [*st.METHODS, *st.ITERATIONS]
+
+    def drawn(name):
+        return st.path(spectrum, name, [1, 2, 9]).coef.tobytes()
+
+    alone = [drawn(name) for name in methods]
     with ThreadPoolExecutor(4) as pool:
-        drawn = pool.map(lambda name: st.path(spectrum, name, [1, 2, 9]).coef.tobytes(), methods)
-        assert list(drawn) == [alone[name] for name in methods]
+        assert list(pool.map(drawn, methods * 3)) == alone * 3
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -109,21 +112,15 @@ def interrupted_at(moment, within):
 def test_an_interrupted_fit_leaves_nothing_behind(table):
     model = st.StoppedRegressorCV(stops=12)
     alone = bits(model.fit(*table))
+    handling = np.geterr()
     with interrupted_at(-1, "stoptime") as lines:  # of a second fit: the first fills what is kept
         model.fit(*table)
     moments = random.Random(0)
     for _ in range(20):
-        with (
-            pytest.raises(KeyboardInterrupt),
-            interrupted_at(moments.randint(1, lines[0]), "stoptime"),
-        ):
+        moment = moments.randint(1, lines[0])
+        with pytest.raises(KeyboardInterrupt), interrupted_at(moment, "stoptime"):
             model.fit(*table)
-        assert np.geterr() == {
-            "divide": "warn",
-            "over": "warn",
-            "under": "ignore",
-            "invalid": "warn",
-        }
+        assert np.geterr() == handling
         assert bits(model.fit(*table)) == alone
 
 
@@ -247,21 +244,12 @@ def test_tables_of_noise_are_one_line(tmp_path, ending):
     frame = pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30.0) % 4})
     frame.to_parquet(path) if ending == "parquet" else frame.to_csv(path, index=False)
     whole = path.read_bytes()
-    for content in (
-        b"",
-        b"\0" * 50,
-        noise.randbytes(200),
-        whole[: len(whole) // 2],
-        b'"' + whole,
-        whole[3:],
-    ):
+    half = whole[: len(whole) // 2]
+    for content in (b"", b"\0" * 50, noise.randbytes(200), half, b'"' + whole, whole[3:]):
         path.write_bytes(content)
         result = run("fit", path, "--target", "y", "-m", "ridge", "--stops", "10")
         assert result.exit_code in {0, 1, 2}, result.output
-        assert "Traceback" not in result.output
-        assert result.exception is None or isinstance(result.exception, SystemExit), repr(
-            result.exception
-        )
+        assert isinstance(result.exception, SystemExit | None), repr(result.exception)
 
 
 # ---------------------------------------------------------------- little memory
@@ -286,14 +274,11 @@ STARVED = """
 @pytest.mark.parametrize(("solver", "room"), [("gram", 20), ("svd", 60)])
 def test_too_little_memory_is_a_memory_error(solver, room):
     script = textwrap.dedent(STARVED.format(solver=solver, room=room))
-    result = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-    )
+    threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    options = {"capture_output": True, "text": True, "timeout": 120}
+    command = [sys.executable, "-c", script]
+    environment = {**os.environ, **threads}
+    result = subprocess.run(command, check=False, env=environment, **options)  # noqa: S603
     assert result.returncode == 0, result.stderr
     assert "MemoryError(" in result.stdout
     assert not result.stderr
