@@ -128,6 +128,10 @@ class Game(ABC):
         """Return D² in floating point; at infinity a cap on it, or a floor under it."""
 
     @abstractmethod
+    def places_for(self, stop: float) -> Array:
+        """Return a grid of places that resolves D² at stops up to this one."""
+
+    @abstractmethod
     def best_stop(self, width: float) -> tuple[float, float]:
         """Return the stop whose largest D² is least, to a relative width, and this D²."""
 
@@ -162,10 +166,6 @@ class Game(ABC):
     def witness(self, stop: float) -> Strategy:
         """Return a place at which D² is large at one stop, in floating point."""
         return Strategy.single(self.highest(Strategy.single(stop))[0])
-
-    def places_for(self, stop: float) -> Array:  # noqa: ARG002 - for games that use it
-        """Return a grid of places that resolves D² at stops up to this one."""
-        return self.places
 
     def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
         """Return the place with the largest sum of a mixture, also between places of the grid."""
