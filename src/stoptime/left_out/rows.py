@@ -265,8 +265,10 @@ class Rows:
             return None
         total: Any = 0
         for index in self.blocks(0):
-            scores = self.data.X.rotated(index, spectrum.feature_mean, spectrum.vectors)
-            total = total + like(scores, 1 * self.weights[index]) @ as_float64(scores)
+            shares = like(self.data.y, 1 * self.weights[index])
+            total = total + self.data.X.rotated_sum(
+                index, spectrum.feature_mean, spectrum.vectors, shares
+            )
         return total
 
     def free_scores(self, index: slice) -> Array:

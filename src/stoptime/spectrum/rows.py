@@ -75,6 +75,10 @@ class Rows(ABC):
         """Return some centred rows times vectors."""
         return (self.matrix(index) - mean) @ vectors  # converted where the mean is subtracted
 
+    def rotated_sum(self, index: Index, mean: Any, vectors: Any, shares: Any) -> Any:
+        """Return the sum of some centred rows times vectors, in these shares."""
+        return shares @ as_float64(self.rotated(index, mean, vectors))
+
     @np.errstate(over="ignore", invalid="ignore")  # NaN and overflow are found in the result
     def mean_squares(self, shares: Any, mean: Any) -> Any:
         """Return the weighted mean square of every column about these numbers."""
@@ -126,6 +130,10 @@ class ArrayRows(Rows):
         self.precision = X.dtype
         self._on_device = is_device_array(X)
         self._is_double = X.dtype == array_namespace(X).float64
+
+    def rotated_sum(self, index: Index, mean: Any, vectors: Any, shares: Any) -> Any:
+        """Return the sum of some centred rows times vectors, in these shares."""
+        return (shares @ (self.matrix(index) - mean)) @ vectors  # a product with one row
 
     def read(self, index: Index) -> Any:
         """Return some rows, without a copy if they have double precision and follow each other."""
