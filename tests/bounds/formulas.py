@@ -32,6 +32,6 @@ def shrinkage(method, u):
         case st.AcceleratedFlow():
             return bessel(method.friction, u)
         case st.IteratedRidge():
-            return (1 + u**2 / method.times) ** -float(method.times)
+            return np.exp(-method.times * np.log1p(u**2 / method.times))
         case st.Butterworth():
             return 1 / (1 + u ** (2 * method.order))

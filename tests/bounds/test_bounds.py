@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -26,6 +25,7 @@ INFLATION = {
     CriticalFlow(): 1.0277167,  # 1.035 is in print
     IteratedRidge(2): 49 / 48,
     IteratedRidge(10): 1.0643,
+    IteratedRidge(10**8): 1.07858281958,  # gradient flow is the limit
     Butterworth(3): 5 / 4,
     AcceleratedFlow(2): 2.0577,
     AcceleratedFlow(3): 1.59910940073,
@@ -34,7 +34,7 @@ INFLATION = {
     AcceleratedFlow(9): 1.1392,
     AcceleratedFlow(21): 1.0965,
 }
-SOME = (GradientFlow(), IteratedRidge(2), Butterworth(3), AcceleratedFlow(3), AcceleratedFlow(9))
+SOME = (GradientFlow(), IteratedRidge(2), AcceleratedFlow(3), AcceleratedFlow(9))
 U = np.union1d(np.geomspace(1e-3, 60, 20_001), np.linspace(1e-3, 60, 40_001))
 
 
@@ -80,7 +80,7 @@ def test_much_friction_is_gradient_flow():
 
 
 @pytest.mark.parametrize("stop", [0.05, 1.0, 40.0])
-@pytest.mark.parametrize("method", SOME, ids=str)
+@pytest.mark.parametrize("method", [*SOME, Butterworth(3)], ids=str)
 def test_inflation_at_a_given_stop(method, stop):
     found = bounds.risk_inflation(method, stop=stop)
     assert found.stop == stop
@@ -99,16 +99,6 @@ def test_ridge_is_its_own_oracle():
         assert bounds.risk_inflation(ridge, stop=3.0).upper == pytest.approx(detuned, rel=1e-8)
         assert bounds.parameter_error(ridge).upper == 0.0
         assert bounds.parameter_error(ridge, calibration=3.0).upper == 4.0
-
-
-def test_ridge_twice_and_many_times():
-    twice = bounds.risk_inflation(IteratedRidge(2))
-    assert 49 / 48 in twice
-    assert twice.stop == pytest.approx(2 / 3, rel=1e-6)
-    constants = [bounds.risk_inflation(IteratedRidge(q)) for q in (2, 3, 10, 1000, 10**8)]
-    assert all(a.upper < b.lower for a, b in pairwise(constants))
-    limit = bounds.risk_inflation(GradientFlow())
-    assert constants[-1].lower == pytest.approx(limit.lower, abs=1e-8)
 
 
 # --- heavy ball -----------------------------------------------------------------------------------
@@ -176,7 +166,7 @@ def test_the_heavy_ball_lemma_by_its_shorter_proof(kappa):
 
 @pytest.mark.parametrize("calibration", [0.01, 1.0, 2.2712, 5.0, 1e4])
 @pytest.mark.parametrize(
-    "method", [*SOME[:3], CriticalFlow(), *map(AcceleratedFlow, (0.2, 2.0, 3.0, 7.0))], ids=str
+    "method", [*SOME[:2], CriticalFlow(), *map(AcceleratedFlow, (0.2, 2.0, 3.0, 7.0))], ids=str
 )
 def test_parameter_error_is_valid_and_tight_against_brute_force(method, calibration):
     g = shrinkage(method, U)
@@ -254,18 +244,9 @@ def test_couplings_of_the_paper():
     assert pytest.approx(bounds.variance_coupling("heavy-ball-flow").lower, abs=5e-6) == 4.88918
     with pytest.raises(ValueError, match="heavy-ball flow cannot be coupled"):
         bounds.bias_coupling("heavy-ball-flow")
-
-
-def test_couplings_in_closed_form():
+    # and in closed form
     assert 81 / 64 in bounds.variance_coupling(IteratedRidge(2))
-    # by symmetry under x → 1/x, bias and variance of a steep edge have the same constant
-    steep = bounds.variance_coupling(Butterworth(2))
-    assert ((1 + np.sqrt(2)) / 2) ** 2 == pytest.approx(steep.lower, rel=1e-9)
-    bias = bounds.bias_coupling(Butterworth(2))
-    assert bias.lower == pytest.approx(steep.lower, rel=1e-9)
-    assert bias.stop * steep.stop == pytest.approx(1.0, rel=1e-4)
-    for method in (Ridge(), GradientFlow()):
-        assert bounds.bias_coupling(method).lower == 1.0
+    assert bounds.bias_coupling(Ridge()).lower == bounds.bias_coupling(GradientFlow()).lower == 1.0
 
 
 # --- theorems and table ---------------------------------------------------------------------------
@@ -332,22 +313,19 @@ def test_verdicts(paper, verdict):
     assert row.verdict == verdict
 
 
-def test_tables_are_printed_outwards():
-    row = bounds.BoundsRow("third", 0.33333333333, bounds.Enclosure(1 / 3, 2 / 3, stop=1 / 7))
-    assert str(bounds.BoundsTable((row,))).splitlines() == [
-        "statement   paper         lower         upper      stop",
-        "third      0.3334  0.3333333333  0.6666666667  0.142857  rounded down",
-    ]
-
-
-def test_enclosures_print_outwards():
-    third = bounds.Enclosure(1 / 3, 2 / 3, stop=1.0)
-    assert str(third) == "[0.333333333333, 0.666666666667] at stop 1"
+def test_enclosures_and_tables_are_printed_outwards():
+    third = bounds.Enclosure(1 / 3, 2 / 3, stop=1 / 7)
+    assert str(third) == "[0.333333333333, 0.666666666667] at stop 0.142857"
     assert third.width == pytest.approx(1 / 3)
     assert 0.5 in third
     assert 0.7 not in third
     with pytest.raises(ValueError, match="lower"):
         bounds.Enclosure(2.0, 1.0, stop=0.0)
+    row = bounds.BoundsRow("third", 0.33333333333, third)
+    assert str(bounds.BoundsTable((row,))).splitlines() == [
+        "statement   paper         lower         upper      stop",
+        "third      0.3334  0.3333333333  0.6666666667  0.142857  rounded down",
+    ]
 
 
 # --- what is asked --------------------------------------------------------------------------------

@@ -29,6 +29,13 @@ SHAPES = [
         *map(AcceleratedFlow, (0.1, 1.0, 1.9, 2.0, 4.2, 21.0, 150.0)),
     )
 ]
+
+
+def is_steep(shape):
+    """Whether it is a Butterworth filter, which has no parameter error."""
+    return isinstance(shape.method, Butterworth)
+
+
 each_shape = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape.method))
 
 
@@ -83,16 +90,17 @@ def test_slopes_and_caps_are_those_of_the_shrinkage(shape):
             assert bend(shape.shrinkage, at) <= shape.bend_cap + 1e-8
             assert bend(shape.shrinkage, at) <= shape.bend(at, g, shape.slope(at)) + 1e-8
             assert gain(at) <= shape.gain_cap + 1e-12
-            assert bend(gain, at) <= shape.gain_bend + 1e-8
+            if not is_steep(shape):
+                assert bend(gain, at) <= shape.gain_bend + 1e-8
 
 
-@each_shape
+@pytest.mark.parametrize("shape", [one for one in SHAPES if not is_steep(one)], ids=str)
 @pytest.mark.parametrize("calibration", [1e-3, 1.9, 2.0, 2.001, 4.0, 50.0, 1e6])
 def test_no_value_up_to_the_head_exceeds_that_of_the_origin(shape, calibration):
     with balls.working_precision():
         c = balls.exact(calibration)
         head = shape.head(c)
-        origin = abs(c * shape.first_gain - 1)
+        origin = abs(c * shape.gain_cap - 1)
         for u in np.linspace(0, head, 41)[1:].tolist() if head else []:
             g = shape.shrinkage(balls.exact(u))
             assert abs(c * (1 - g) / balls.exact(u) ** 2 - g) <= origin + 1e-20
@@ -148,7 +156,7 @@ def test_second_derivatives_of_the_heavy_ball_have_their_caps(rng):
                 assert abs(mpmath.diff(gain, (a, b), order)) <= mpmath.mpf(1) / gain_cap
 
 
-def test_a_cap_is_proven_or_refused():
+def test_caps_and_horizons_are_proven_or_refused():
     def values(u, radius):
         return balls.ball(u * (3 - u), abs(3 - 2 * balls.ball(u, radius)) * radius)
 
@@ -156,14 +164,12 @@ def test_a_cap_is_proven_or_refused():
         balls.prove_cap(values, (0.0, 2.7), balls.exact(2.25 + 1e-9))
         with pytest.raises(bounds.WorkLimitError, match="tolerance"):
             balls.prove_cap(values, (0.0, 2.7), balls.exact(2.25 - 1e-9))
-
-
-def test_a_horizon_is_found_or_refused():
-    with balls.working_precision():
         end = balls.horizon(lambda u: 1 / balls.exact(u), 2.0, balls.exact(0.1))
         assert 10 <= end <= 12.5
         with pytest.raises(bounds.WorkLimitError, match="falls too slowly"):
             balls.horizon(lambda u: 1 + 1 / balls.exact(u), 2.0, balls.exact(1.0))
+    with pytest.raises(bounds.WorkLimitError, match="tolerance"):
+        bounds.risk_inflation(GradientFlow(), tolerance=1e-14)
 
 
 def test_verify_covers_everything_or_gives_up():
@@ -183,11 +189,6 @@ def test_verify_covers_everything_or_gives_up():
     assert len(examined) == 2 * count
     with pytest.raises(bounds.WorkLimitError, match=f"Not proven within {count - 1} boxes"):
         balls.verify(short, unit, limit=count - 1)
-
-
-def test_an_impossible_tolerance_is_refused():
-    with pytest.raises(bounds.WorkLimitError, match="tolerance"):
-        bounds.risk_inflation(GradientFlow(), tolerance=1e-14)
 
 
 def test_rounding_goes_outwards():

@@ -33,6 +33,16 @@ def test_a_game_of_chance_is_solved():
     np.testing.assert_allclose(found.spectrum.weights, [0.5, 0.5])
 
 
+def test_a_smooth_game_is_solved_between_the_points_of_its_grids():
+    """The best stop against (x - t)² is 1/2, which is not on the grid."""
+    grid = np.linspace(0, 1, 12)
+    found = minimax.solve(lambda x, t: (x[:, None] - t) ** 2, grid, grid, 1e-9)
+    assert (found.lower, found.upper) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert found.mixture.points == pytest.approx((0.5,))
+    with pytest.raises(bounds.WorkLimitError, match="only solved to"):
+        minimax.solve(lambda x, t: np.cos(9 * x[:, None] * t), grid, grid, -1.0)
+
+
 def test_mixture_and_spectrum_are_proven_and_nothing_better():
     with balls.working_precision():
         game = flows._FlowGame(GAUSSIAN, 8.0, 12.0, 5000)

@@ -96,14 +96,21 @@ def test_the_loss_of_torch_takes_its_factor_from_the_shape_of_y(data, q):
         plan(0.1, lr=0.1, loss="mse")
 
 
-def test_words_of_torch():
-    assert plan(0.05, lr=0.1, momentum=0.9).run.method == Nesterov(0.1, momentum=0.9)
-    assert plan(0.05, method="heavy-ball", lr=0.1, momentum=0.9).run.method == HeavyBall(0.1, 0.9)
-    assert plan(0.05, lr=0.1) == plan(0.05, step=0.1)
-    assert plan(0.05, lr=0.1, friction=4).run.method == Nesterov(0.1, 4.0)
-    assert plan(0.05, lr=0.1, momentum=0.9).safer is None
-    assert plan(0.05, lr=0.1, friction=5).safer is None
-    assert plan(0.05, method=NuMethod(0.2)).run.method == NuMethod(0.2)
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        ({"lr": 0.1, "momentum": 0.9}, Nesterov(0.1, momentum=0.9)),
+        ({"method": "heavy-ball", "lr": 0.1, "momentum": 0.9}, HeavyBall(0.1, 0.9)),
+        ({"step": 0.1, "friction": 4}, Nesterov(0.1, 4.0)),
+        ({"lr": 0.1, "friction": 5}, Nesterov(0.1, 5.0)),
+        ({"method": NuMethod(0.2)}, NuMethod(0.2)),
+    ],
+)
+def test_words_of_torch(options, method):
+    found = plan(0.05, **options)
+    assert found.run.method == method
+    # only friction other than 5 can be made safer
+    assert (found.safer is not None) == (method == Nesterov(0.1, 4.0))
 
 
 def test_the_table_names_every_run_and_says_what_it_means(data):

@@ -11,11 +11,12 @@ from __future__ import annotations
 from stoptime.bounds.balls import Enclosure, WorkLimitError
 from stoptime.bounds.certificates import (
     bias_coupling,
+    hardest_spectrum,
     parameter_error,
+    price_of_products,
     risk_inflation,
     variance_coupling,
 )
-from stoptime.bounds.products import hardest_spectrum, price_of_products
 from stoptime.bounds.summary import (
     BoundsRow,
     BoundsTable,

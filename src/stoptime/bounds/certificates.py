@@ -7,29 +7,29 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from stoptime.bounds.balls import (
-    Enclosure,
-    Interval,
-    WorkLimitError,
-    downward,
-    exact,
-    require_flint,
-    upward,
-    working_precision,
-)
+import numpy as np
+
+from stoptime.bounds import balls
+from stoptime.bounds.balls import Enclosure, exact
 from stoptime.bounds.filters import SHAPES, shape_of
 from stoptime.bounds.flows import flow_bias, flow_error, flow_inflation
 from stoptime.bounds.heavy_ball import heavy_ball_error, heavy_ball_inflation
 from stoptime.bounds.iterations import PROVEN_ITERATIONS, proven_at, step_inflation
 from stoptime.methods.base import Method, as_filter
 from stoptime.methods.flows import AcceleratedFlow, HeavyBallFlow
+from stoptime.methods.iterations import HeavyBall
 from stoptime.methods.recurrence import Recurrence
 from stoptime.methods.registry import get_method
 from stoptime.methods.ridge import Butterworth, IteratedRidge, Ridge
+from stoptime.support.arrays import Array
 from stoptime.support.checks import positive_number, whole_number
 
 FINE = 1e-10  # the width of an enclosure of one variable and no mixture
-FLOWS: tuple[type[Method], ...] = (Ridge, *SHAPES, HeavyBallFlow)
+ONE_VARIABLE: tuple[type[Method], ...] = (Ridge, *SHAPES)
+COUPLED: tuple[type[Method], ...] = (
+    *(kind for kind in ONE_VARIABLE if kind is not Butterworth),
+    HeavyBallFlow,
+)
 
 
 def risk_inflation(
@@ -52,32 +52,28 @@ def risk_inflation(
               = \min_{\nu} \max_{x \ge 0} \sum_j \nu_j F(x, \tau_j), \qquad
               F = (1 + x) g^2 + \frac{(1 + x)(1 - g)^2}{x},
 
-    the latter with a minimum over mixtures ν of stops. F is the ratio of risks in one direction, so
-    that both hold for estimation, for prediction in sample, and at new rows of any covariance.
-
-    The ``stop`` of the enclosure is the best τ. For heavy-ball flow the constant is the worst of
-    all μ/λ*, on which a stop may depend, and the ``stop`` is that of the worst one. For an
-    iteration it is the best whole number k, and the eigenvalues go up to 1/ε. Its step is that of
-    the method in units of 1/λ*, the number ελ*.
+    the latter with a minimum over mixtures ν of stops. F is the ratio in one direction, so both
+    hold for estimation, for prediction in sample, and at new rows of any covariance. The ``stop``
+    of the enclosure is the best τ, for heavy-ball flow at the worst μ/λ*, on which it may depend.
 
     Parameters
     ----------
-    method : Ridge, IteratedRidge, a flow, GradientDescent, Nesterov, NuMethod or HeavyBall
-        Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2; heavy-ball
-        flow needs ``damping="critical"``, the heavy ball a given momentum, and every iteration a
-        given step.
+    method : Ridge, IteratedRidge, Butterworth, a flow, or a plain iteration
+        Accelerated flow and Nesterov's method need friction ≥ 2, the ν-method ν ≥ 1/2, heavy-ball
+        flow ``damping="critical"``, the heavy ball a given momentum, and every iteration its step
+        in units of 1/λ*, the number ελ*; eigenvalues then go up to 1/ε, and stops are whole.
     stop : float, optional
-        The dimensionless τ, or the iteration of a method with a given step, at which to enclose the
-        maximum over x; by default the best one. Heavy-ball flow does not take it.
+        The dimensionless τ, or the iteration, at which to enclose the maximum over x; by default
+        the best one. Heavy-ball flow does not take it.
     condition_number : float, optional
         κ ≥ 1. Heavy-ball flow requires it, and no other method takes it.
     adaptive : bool, default=False
         Whether the stop may depend on the spectrum. Heavy-ball flow then needs a condition number
-        of at most 1000.
+        of at most 3000.
     tolerance : float, optional
         Largest width of the enclosure relative to the constant. The default is 1e-4, but 1e-10 for
-        one stop of a flow, and 1e-3 for the best stops of heavy-ball flow. If the proof would need
-        too much work, WorkLimitError is raised.
+        one stop of a flow, and 1e-3 for the best stops of the heavy ball and its flow. If the proof
+        would need too much work, WorkLimitError is raised.
 
     Examples
     --------
@@ -90,7 +86,7 @@ def risk_inflation(
     >>> print(risk_inflation(Nesterov(step=0.01)))  # at most 1.234 for the step 0.01/λ*
     [1.2338..., 1.2339...] at stop 13
     """
-    found = _certified(method, (*FLOWS, *PROVEN_ITERATIONS))
+    found = _certified(method, (*ONE_VARIABLE, HeavyBallFlow, *PROVEN_ITERATIONS))
     if condition_number is not None and not isinstance(found, HeavyBallFlow):
         raise ValueError("condition_number is for HeavyBallFlow only.")
     if adaptive and stop is not None:
@@ -101,18 +97,19 @@ def risk_inflation(
             f"{type(found).__name__}(step=0.01)."
         )
 
-    def width(default: float) -> float:
-        return positive_number("tolerance", default if tolerance is None else tolerance)
-
+    is_heavy_ball = isinstance(found, HeavyBall | HeavyBallFlow)
+    width = 1e-3 if adaptive and is_heavy_ball else 1e-4
+    if not adaptive and isinstance(found, ONE_VARIABLE):
+        width = FINE
+    width = positive_number("tolerance", width if tolerance is None else tolerance)
     if isinstance(found, HeavyBallFlow):
         if stop is not None:
             raise ValueError("HeavyBallFlow takes no stop: its best stop depends on the problem.")
-        kappa = _condition_number(condition_number)
-        return _proven(heavy_ball_inflation, kappa, adaptive, width(1e-3 if adaptive else 1e-4))
-    if not isinstance(found, PROVEN_ITERATIONS):
-        return _of_a_flow(found, stop, adaptive, width(1e-4 if adaptive else FINE))
+        return _proven(heavy_ball_inflation, _checked(condition_number), adaptive, width)
+    if isinstance(found, ONE_VARIABLE):
+        return _of_a_flow(found, stop, adaptive, width)
     k = None if stop is None else whole_number("stop", stop, least=0)
-    return _proven(step_inflation, found, k, adaptive, width(1e-4))
+    return _proven(step_inflation, found, k, adaptive, width)
 
 
 def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) -> Enclosure:
@@ -129,7 +126,7 @@ def _of_a_flow(method: Any, stop: float | None, adaptive: bool, width: float) ->
     # With penalty λ*/τ the inflation 1 + x(1 - τ)²/(1 + τx)² is largest at x = 1/τ.
     t = exact(1.0 if tau is None else tau)
     value = (1 + t) ** 2 / (4 * t)
-    return Enclosure(downward(value), upward(value), float(t))
+    return Enclosure(balls.downward(value), balls.upward(value), float(t))
 
 
 def parameter_error(
@@ -185,12 +182,12 @@ def variance_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclo
 
 def _distance(method: str | Method, calibration: float, tolerance: float, shift: int) -> Enclosure:
     """Enclose the supremum of (shift + c·φ - g)²."""
-    found = _certified(method, FLOWS)
+    found = _certified(method, COUPLED)
     width = positive_number("tolerance", tolerance)
     if isinstance(found, Ridge):
         # c·φ - g = (c - 1)/(1 + ts) is largest in the limit ts → 0.
         value = (shift + exact(calibration) - 1) ** 2
-        return Enclosure(downward(value), upward(value), 0.0)
+        return Enclosure(balls.downward(value), balls.upward(value), 0.0)
     if isinstance(found, HeavyBallFlow):
         return _proven(heavy_ball_error, calibration, width, shift)
     return _proven(flow_error, shape_of(found), calibration, width, shift)
@@ -211,7 +208,7 @@ def bias_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclosure
     >>> print(bias_coupling(AcceleratedFlow(5), tolerance=1e-6))
     [18.7172..., 18.7172...] at stop 2.928...
     """
-    found = _certified(method, FLOWS)
+    found = _certified(method, COUPLED)
     width = positive_number("tolerance", tolerance)
     if isinstance(found, Ridge):
         return Enclosure(1.0, 1.0, 0.0)
@@ -223,8 +220,63 @@ def bias_coupling(method: str | Method, *, tolerance: float = FINE) -> Enclosure
     return _proven(flow_bias, shape_of(found), width)
 
 
+def price_of_products(products: int, *, largest_eigenvalue: float, penalty: float) -> Enclosure:
+    r"""Enclose the least risk over the best ridge risk that k products with the data can guarantee.
+
+    .. math:: C(k) = \min_{\varphi} \max_{0 \le s \le L} \bigl(1 + x\,(g - \varphi)^2\bigr)
+        = \coth^2\Bigl((2k + 1)\,\mathrm{arsinh}\sqrt{\lambda^*/L}\Bigr)
+
+    with x = s/λ*, φ any polynomial of degree k - 1 in units of 1/λ*, and g = 1 - xφ: k iterations
+    of any gradient method from zero, the first of which computes Xᵀy. On the eigenvalues of
+    :func:`hardest_spectrum` no such φ has a smaller ratio, even if it depends on all of them, and
+    in the limit of many directions of Gaussian signal and noise no method that depends on y, such
+    as conjugate gradients. :class:`stoptime.OptimalIteration` attains the bound for every k.
+
+    Parameters
+    ----------
+    products : int
+        The k above: products with XᵀX, where Xᵀy counts as the first.
+    largest_eigenvalue, penalty : float
+        The L above, of XᵀX/n, and the penalty λ* of the Bayes-optimal ridge. Only their ratio
+        matters. Without a bound on L/λ* no number of products guarantees anything.
+
+    Examples
+    --------
+    >>> print(price_of_products(20, largest_eigenvalue=1.0, penalty=0.001))
+    [1.34965726444, 1.34965726445] at stop 20
+    """
+    k = whole_number("products", products)
+    largest = positive_number("largest_eigenvalue", largest_eigenvalue)
+    best = positive_number("penalty", penalty)
+    with balls.working_precision():
+        angle = (exact(best) / exact(largest)).sqrt().asinh()
+        price = 1 / ((2 * k + 1) * angle).tanh() ** 2
+        # The price exceeds 1, also where its excess is far below the rounding of a double.
+        return Enclosure(max(1.0, balls.downward(price)), balls.upward(price), float(k))
+
+
+def hardest_spectrum(products: int, *, largest_eigenvalue: float = 1.0) -> Array:
+    r"""Return the 2k + 1 eigenvalues on which k products are worth least, in ascending order.
+
+    .. math:: s_j = L\cos^2\frac{j\pi}{2k + 1}, \qquad j = -k, \dots, k
+
+    All but the largest eigenvalue appear twice. On this spectrum, also if every eigenvalue is
+    repeated m times, each filter of k products has at least :func:`price_of_products` times the
+    Bayes risk of the best ridge (``target="estimation"``), whatever the best penalty is.
+
+    Examples
+    --------
+    >>> hardest_spectrum(1, largest_eigenvalue=4.0).round(6)
+    array([1., 1., 4.])
+    """
+    k = whole_number("products", products)
+    largest = positive_number("largest_eigenvalue", largest_eigenvalue)
+    # Sines in place of cosines: small eigenvalues keep all their digits.
+    return largest * np.sort(np.sin(np.pi * (np.arange(2 * k + 1) + 0.5) / (2 * k + 1)) ** 2)
+
+
 def proven_guarantee(
-    method: Method, stop: int, penalty: float, eigenvalues: Interval
+    method: Method, stop: int, penalty: float, eigenvalues: balls.Interval
 ) -> float | None:
     """Return a proven bound on the inflation of one iterate, for eigenvalues in a range.
 
@@ -238,15 +290,15 @@ def proven_guarantee(
     if kind.run is not Recurrence.run or kind.steps is not Recurrence.steps:
         return None
     try:
-        with working_precision():
+        with balls.working_precision():
             return proven_at(method, stop, penalty, eigenvalues)
-    except WorkLimitError:
+    except balls.WorkLimitError:
         return None
 
 
 def _certified(method: str | Method, kinds: tuple[type[Method], ...]) -> Any:
     """Return a method of one of some kinds."""
-    require_flint()
+    balls.require_flint()
     method = as_filter(get_method(method))
     # Its own oracle, ridge, has constants in closed form: no search finds a maximum of D = 0.
     if method in {IteratedRidge(times=1), Butterworth(order=1)}:
@@ -265,11 +317,12 @@ def _certified(method: str | Method, kinds: tuple[type[Method], ...]) -> Any:
 
 @lru_cache(maxsize=256)
 def _proven(proof: Callable[..., Enclosure], *arguments: Any) -> Enclosure:
-    with working_precision():
+    with balls.working_precision():
         return proof(*arguments)
 
 
-def _condition_number(value: float | None) -> float:
+def _checked(value: float | None) -> float:
+    """Return a condition number."""
     # Beyond 1e7 the proof takes many minutes.
     if value is None or not 1 <= positive_number("condition_number", value) <= 1e7:
         raise ValueError(

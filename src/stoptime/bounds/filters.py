@@ -67,8 +67,8 @@ class Curve(ABC):
 class Shape(Curve):
     """A shrinkage g(u), u² = s·t or u = t·√s, with bounds on its gain φ = (1 - g)/u².
 
-    ``gain_cap`` is at least φ, ``first_gain`` its value at the origin, and ``gain_bend`` at least
-    the size of φ''. ``tail`` may be asked from ``tail_start`` on.
+    ``gain_cap`` is at least φ, and ``gain_bend`` at least the size of φ''. ``tail`` may be asked
+    from ``tail_start`` on.
     """
 
     method: Any
@@ -107,13 +107,8 @@ class Shape(Curve):
 
     @property
     def gain_cap(self) -> arb:
-        """A cap on φ."""
+        """A cap on φ; but for the Butterworth filter it is φ at the origin."""
         return self.even_moment(1) / 2
-
-    @property
-    def first_gain(self) -> arb:
-        """The value of φ at the origin."""
-        return self.gain_cap
 
     @property
     def gain_bend(self) -> arb:
@@ -127,7 +122,7 @@ class Shape(Curve):
         second, fourth, sixth = (self.even_moment(k) for k in (1, 2, 3))
         start = c * second / 2 - 1
         bend = second - c * fourth / 12
-        if not start * bend < 0:
+        if not (start * bend < 0 and bend.is_finite()):
             return 0.0
         keeps_sign = (abs(bend) / (c * sixth / 30 + fourth)).sqrt()
         # The head also ends before h could have crossed zero and reached -h(0).
@@ -184,24 +179,11 @@ class _Matern(Shape):
     # φ(u) is the integral of v·exp(-uv) over 0 ≤ v ≤ 1, so φ'(0) = -1/3 and φ''(0) = 1/4.
     gain_bend = property(lambda _: exact(1) / 4)
 
-    def head(self, c: arb) -> float:
-        # h falls from the origin, as h'(0) = -c/3, while the slope c/3 exceeds u times the cap
-        # c/4 + 1 on |h''|. If h(0) ≤ 0, |h| grows.
-        start = c / 2 - 1
-        if not start > 0:
-            return 0.0
-        falls = c / 3 / (c / 4 + 1)
-        # |h'| ≤ c/3 + 1/e, so that h cannot reach -h(0) before this point.
-        stays_small = 2 * start / (c / 3 + 0.5)
-        return downward(falls.min(stays_small))
-
 
 class _Steep(Shape):
     """The Butterworth filter, g = 1/(1 + u^p) with p = 2q, for q ≥ 2."""
 
-    # φ = u^(p - 2)/(1 + u^p) ≤ 1, and φ(0) = 0 as p > 2.
-    gain_cap = property(lambda _: exact(1))
-    first_gain = property(lambda _: exact(0))
+    gain_cap = property(lambda _: exact(1))  # φ = u^(p - 2)/(1 + u^p)
 
     @property
     def power(self) -> int:
@@ -210,10 +192,6 @@ class _Steep(Shape):
     # With z = u^p/(1 + u^p) = 1 - g: u·z' = p·z(1 - z), u²·z'' = p·z(1 - z)(p(1 - 2z) - 1), and
     # z(1 - z) = u^p/(1 + u^p)² ≤ u² because p ≥ 2.
     bend_cap = property(lambda self: exact(self.power * (self.power + 1)))
-
-    # u²·φ'' = φ·((m - 2)(m - 3) - m(p - m)) with m = p(1 - z) in [0, p]: the bracket is at most p²
-    # in size, and φ ≤ u² because p ≥ 4.
-    gain_bend = property(lambda self: exact(self.power**2))
 
     def shrinkage(self, u: arb) -> arb:
         return 1 / (1 + u**self.power)
@@ -224,10 +202,6 @@ class _Steep(Shape):
     def bend(self, u: arb, g: arb, slope: arb) -> arb:  # noqa: ARG002 - the slope follows from u
         p = self.power
         return abs(p * u ** (p - 2) * g**2 * (p * (2 * g - 1) - 1)).upper()
-
-    def head(self, c: arb) -> float:
-        # h = (c·u^(p - 2) - 1)/(1 + u^p), and h(0) = -1.
-        return downward((2 / c).root(self.power - 2))
 
 
 class _Bessel(Shape):

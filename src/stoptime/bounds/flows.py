@@ -15,17 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from stoptime.bounds import balls, minimax
-from stoptime.bounds.balls import (
-    Enclosure,
-    Interval,
-    Values,
-    arb,
-    ball,
-    downward,
-    exact,
-    squared,
-    upward,
-)
+from stoptime.bounds.balls import Enclosure, arb, ball, exact, squared
 from stoptime.bounds.filters import Cell, Shape
 from stoptime.bounds.minimax import FlowGame, Square, Strategy, imbalance
 from stoptime.support.arrays import Array
@@ -111,7 +101,7 @@ class _FlowGame(FlowGame):
         g = self.shape.cell(place * stop, place * radius)
         return imbalance(Cell(place, place, exact(0)), g._replace(slopes=place * g.slopes))
 
-    def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
+    def unproven_places(self, mixture: Strategy, cap: arb) -> balls.Interval:
         def beyond(place: float) -> arb:
             # |g| and y·|g| have caps that fall with y.
             y = exact(place)
@@ -122,7 +112,7 @@ class _FlowGame(FlowGame):
         # Near zero |D| = y·|g - φ| ≤ y·(1 + φ), with the gain φ in units of the penalty.
         gains = (exact(sigma) ** 2 * self.shape.gain_cap for sigma in mixture.points)
         steepest = mixture.total((1 + gain) ** 2 for gain in gains)
-        return min(downward((cap / steepest).sqrt()), last), last
+        return min(balls.downward((cap / steepest).sqrt()), last), last
 
     def late_floor(self, place: float) -> arb:
         g = self._tail(place * float(self.stops[-2])).min(exact(1))
@@ -177,7 +167,7 @@ def flow_error(shape: Shape, calibration: float, tolerance: float, shift: int = 
 
     # Up to the head no value exceeds that of the origin. The ratio of variances begins at
     # c·φ(0) ≤ 1, which is never its supremum.
-    origin = squared(shift + c * shape.first_gain - 1)
+    origin = squared(shift + c * shape.gain_cap - 1)
     head = 0.0 if shift else shape.head(c)
     return _on_all_scales(shape, values, in_floats, tail, origin, head, tolerance)
 
@@ -209,7 +199,7 @@ def flow_bias(shape: Shape, tolerance: float) -> Enclosure:
 
 def _on_all_scales(
     shape: Shape,
-    values: Values,
+    values: balls.Values,
     in_floats: Callable[[Array], Array],
     tail: Callable[[float], arb],
     origin: arb,
@@ -219,14 +209,14 @@ def _on_all_scales(
     """Enclose the supremum of a function of u > 0, which is at most ``origin`` up to ``head``."""
     grid = np.union1d(np.geomspace(1e-3, 60, 2000), np.linspace(0.01, 60, 4000))
     peak, depth = lowest(lambda u: -in_floats(u), unit_of(shape) * grid, margin=0.05)
-    attained = downward(values(exact(peak), exact(0)))
+    attained = balls.downward(values(exact(peak), exact(0)))
     if attained <= origin:
         peak = 0.0
-        attained = downward(origin)
+        attained = balls.downward(origin)
     cap = minimax.slightly_above(attained, tolerance)
     # A limit at the origin that is clearly the largest value is proven to be exactly that.
     if peak == 0 and head > 0 and -depth < attained * (1 - 1e-9):
-        cap = upward(origin)
+        cap = balls.upward(origin)
     end = balls.horizon(tail, max(shape.tail_start, 3.0), exact(cap))
     balls.prove_cap(values, (min(head, end), end), exact(cap))
     return Enclosure(attained, cap, peak ** (2 // shape.order))

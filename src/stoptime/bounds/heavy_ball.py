@@ -12,20 +12,11 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
 from stoptime.bounds import balls, minimax
-from stoptime.bounds.balls import (
-    Enclosure,
-    Interval,
-    WorkLimitError,
-    arb,
-    ball,
-    downward,
-    exact,
-    squared,
-    upward,
-)
+from stoptime.bounds.balls import Enclosure, arb, ball, exact, squared
 from stoptime.bounds.filters import Cell
 from stoptime.bounds.minimax import FlowGame, Solution, Square, Strategy, imbalance
 from stoptime.methods.flows import HeavyBallFlow
@@ -85,7 +76,8 @@ class _HeavyBallGame(FlowGame):
         return np.asarray(((y + 1 / y) * g - 1 / y) ** 2)
 
     def heights(self, stops: Array) -> Array:
-        return _largest(_points_of_stops(self.kappa, tuple(stops.tolist())), self.a) ** 2
+        A, B, starts = _corners(self.kappa, tuple(stops.tolist()))
+        return np.asarray(np.maximum.reduceat((self.a * A - B / self.a) ** 2, starts))
 
     def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
         cell = ball(place, radius)
@@ -104,8 +96,8 @@ class _HeavyBallGame(FlowGame):
         values = ball(centre, abs(slopes) * radius)
         return imbalance(Cell(y, y, exact(0)), Cell(centre, values, slopes))
 
-    def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:  # noqa: ARG002 - no tail
-        return 0.0, upward((exact(self.kappa) - 1).sqrt())
+    def unproven_places(self, mixture: Strategy, cap: arb) -> balls.Interval:  # noqa: ARG002 - no tail
+        return 0.0, balls.upward((exact(self.kappa) - 1).sqrt())
 
     def place(self, point: float) -> arb:
         return exact(point).min((exact(self.kappa) - 1).sqrt())
@@ -118,31 +110,23 @@ class _HeavyBallGame(FlowGame):
 
 
 @lru_cache(maxsize=4)
-def _points_of_stops(kappa: float, stops: tuple[float, ...]) -> list[Array]:
-    """Return the points A = y·g and B = (1 - g)/y of these stops, for the problem a = 1."""
-    rows = []
+def _corners(kappa: float, stops: tuple[float, ...]) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Return points A = y·g and B = (1 - g)/y of these stops, and where each stop begins.
+
+    D = aA - B/a is linear in (A, B), so that a corner of the convex hull has its largest value.
+    """
+    found = []
     for alpha in stops:
         # Fifty places for each radian of the phase find a peak to a ten-thousandth of its height.
-        count = np.clip(50 * alpha * math.sqrt(kappa - 1), 65, 20_000)
-        c = np.linspace(0.0, math.sqrt(kappa - 1), int(count))
+        places = np.clip(50 * alpha * math.sqrt(kappa - 1), 65, 20_000)
+        c = np.linspace(0.0, math.sqrt(kappa - 1), int(places))
         y = np.sqrt(1 + c**2)
         g = np.exp(-alpha) * (np.cos(alpha * c) + alpha * np.sinc(alpha * c / np.pi))
-        rows.append(_corners(np.array([y * g, (1 - g) / y])))
-    return rows
-
-
-def _corners(points: Array) -> Array:
-    """Return those points (A, B) of a stop that can have the largest |D|, D = aA - B/a."""
-    # D is linear in (A, B), so that a corner of the convex hull has its largest value. For few
-    # points a convex hull costs more than it saves.
-    return points if points.shape[1] < 200 else points[:, ConvexHull(points.T).vertices]
-
-
-def _largest(rows: list[Array], a: float) -> Array:
-    """Return the largest |aA - B/a| among the points (A, B) of each row."""
-    A, B = np.concatenate(rows, axis=1)
-    starts = np.cumsum([0, *(row.shape[1] for row in rows[:-1])])
-    return np.asarray(np.maximum.reduceat(np.abs(a * A - B / a), starts))
+        points = np.array([y * g, (1 - g) / y])
+        # For few points a convex hull costs more than it saves.
+        found.append(points if places < 200 else points[:, ConvexHull(points.T).vertices])
+    starts = np.cumsum([0, *(points.shape[1] for points in found[:-1])])
+    return *np.concatenate(found, axis=1), starts
 
 
 Claim = tuple[tuple[_HeavyBallGame, Strategy], ...]
@@ -213,7 +197,9 @@ class _Problems:
                 waiting += [(middle, last), (first, middle)]
             if not waiting:
                 return Cover(*worst, list(found))
-        raise WorkLimitError("The proof needs too many cells of problems: use a larger tolerance.")
+        raise balls.WorkLimitError(
+            "The proof needs too many cells of problems: use a larger tolerance."
+        )
 
     def worst(self) -> Cover:
         """Return the worst value of all problems, and claims that prove it up to a tolerance."""
@@ -238,18 +224,17 @@ def _solution(problems: _Problems, a: float) -> Solution:
 
 def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Enclosure:
     """Enclose the constant of a condition number to a relative tolerance."""
-    # At 1000 an adaptive proof takes 16 seconds, at 2000 over two minutes.
-    if adaptive and kappa > 1000:
-        raise WorkLimitError(
-            f"A proof for condition numbers above 1000 would take too long; got {kappa:g}. No "
+    # At 3000 an adaptive proof takes half a minute.
+    if adaptive and kappa > 3000:
+        raise balls.WorkLimitError(
+            f"A proof for condition numbers above 3000 would take too long; got {kappa:g}. No "
             "ratio exceeds 1 + √κ."
         )
     if kappa == 1:
         # Some stop has exactly the shrinkage of ridge at the only eigenvalue.
         stop = STOP_OF_EQUAL_EIGENVALUES
-        if adaptive:
-            return Enclosure(1.0, 1.0, stop, ((stop, 1.0),), ((1.0, 1.0),))
-        return Enclosure(1.0, 1.0, stop)
+        witnesses = (((stop, 1.0),), ((1.0, 1.0),)) if adaptive else ()
+        return Enclosure(1.0, 1.0, stop, *witnesses)
     problems = _Problems(kappa, adaptive, tolerance)
     cover = problems.worst()
     cap = cover.value + 0.8 * tolerance * (1 + cover.value)
@@ -264,16 +249,13 @@ def heavy_ball_inflation(kappa: float, adaptive: bool, tolerance: float) -> Encl
     if not adaptive:
         return found
     # The smallest eigenvalue fixes the damping, even if its share in the spectrum vanishes.
-    places, shares = np.array(solution.spectrum)
-    spectrum = Strategy.of(np.append(0.0, places), np.append(0.0, shares))
+    spectrum = Strategy((0.0, *solution.spectrum.points), (0.0, *solution.spectrum.weights))
     return minimax.with_witnesses(found, game, solution.mixture, spectrum)
 
 
 def estimated_heavy_ball(kappa: float, *, adaptive: bool, tolerance: float = 1e-3) -> float:
     """Return the constant of heavy-ball flow in floating point, without a proof."""
-    if kappa == 1:
-        return 1.0
-    return 1 + _Problems(kappa, adaptive, tolerance).worst().value
+    return 1 + _Problems(kappa, adaptive, tolerance).worst().value if kappa > 1 else 1.0
 
 
 def shrinkage(a: arb, b: arb) -> arb:
@@ -324,13 +306,13 @@ def heavy_ball_error(calibration: float, tolerance: float, shift: int = 0) -> En
     peak = lowest_between(
         lambda b: math.cos(b) - calibration * (1 - math.cos(b)) / b**2, 0.5, end, 1e-9
     )
-    attained = downward(values(((0.0, 0.0), (peak, peak))))
-    origin = downward(squared(shift + c / 2 - 1))
+    attained = balls.downward(values(((0.0, 0.0), (peak, peak))))
+    origin = balls.downward(squared(shift + c / 2 - 1))
     if origin > attained:
         peak = 0.0
         attained = origin
     cap = minimax.slightly_above(attained, tolerance)
     if not (shift + 1 + 2 * c / exact(end) ** 2) ** 2 <= exact(cap):
-        raise WorkLimitError("Not proven: nothing is larger where learning ends.")
+        raise balls.WorkLimitError("Not proven: nothing is larger where learning ends.")
     balls.verify(lambda box: bool(values(box) <= exact(cap)), ((0.0, end),) * 2)
     return Enclosure(attained, cap, peak)

@@ -10,25 +10,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from stoptime.bounds import balls
-from stoptime.bounds.balls import (
-    Enclosure,
-    Interval,
-    WorkLimitError,
-    arb,
-    ball,
-    downward,
-    exact,
-    squared,
-    upward,
-)
+from stoptime.bounds.balls import Enclosure, arb, ball, exact, squared
 from stoptime.bounds.filters import Cell
 from stoptime.support.arrays import Array
 from stoptime.theory.search import dips, lowest, lowest_between
@@ -37,7 +27,8 @@ Payoff = Callable[[Array, Array], Array]
 """The excess D² at some places, one row for each, and some stops, one column for each."""
 
 
-class Strategy(NamedTuple):
+@dataclass(frozen=True)
+class Strategy:
     """A distribution on finitely many points: a mixture of stops, or a spectrum."""
 
     points: tuple[float, ...]
@@ -46,23 +37,21 @@ class Strategy(NamedTuple):
     @classmethod
     def of(cls, points: Array, weights: Array) -> Strategy:
         """Return the strategy with these points and weights, in proportion."""
-        return cls(tuple(points.tolist()), tuple((weights / weights.sum()).tolist()))
+        kept = weights > 1e-9 * weights.max()  # smaller ones are rounding errors of a solver
+        shares = weights[kept] / weights[kept].sum()
+        return cls(tuple(points[kept].tolist()), tuple(shares.tolist()))
 
     @classmethod
     def single(cls, point: float) -> Strategy:
         """Return the strategy that is one point."""
         return cls((float(point),), (1.0,))
 
-    def moved(self, to: Callable[[Array], Array]) -> Strategy:
-        """Return the strategy with other points of the same weights."""
-        return Strategy.of(to(np.array(self.points)), np.array(self.weights))
-
     @property
     def heaviest(self) -> float:
         """The point with the largest weight."""
         return self.points[int(np.argmax(self.weights))]
 
-    @property
+    @cached_property
     def shares(self) -> list[arb]:
         """The weights as balls whose sum is exactly one."""
         weights = [exact(weight) for weight in self.weights]
@@ -132,26 +121,19 @@ class Game(ABC):
 
     places: Array
     stops: Array
+    smooth: ClassVar[bool] = True
 
     @abstractmethod
     def payoff(self, places: Array, stops: Array) -> Array:
         """Return D² in floating point; at infinity a cap on it, or a floor under it."""
 
     @abstractmethod
-    def excess(self, place: arb, stop: float) -> arb:
-        """Return D² at one place and one stop."""
+    def places_for(self, stop: float) -> Array:
+        """Return a grid of places that resolves D² at stops up to this one."""
 
     @abstractmethod
     def best_stop(self, width: float) -> tuple[float, float]:
         """Return the stop whose largest D² is least, to a relative width, and this D²."""
-
-    @abstractmethod
-    def witness(self, stop: float) -> Strategy:
-        """Return a place at which D² is large at one stop, in floating point."""
-
-    @abstractmethod
-    def prove_cap(self, mixture: Strategy, cap: float) -> None:
-        """Prove that the sum of a mixture is at most the cap at every place."""
 
     @abstractmethod
     def prove_early_floor(self, spectrum: Strategy | None, level: arb) -> None:
@@ -169,9 +151,21 @@ class Game(ABC):
     def to_eigenvalues(self, places: Array) -> Array:
         """Return eigenvalues in units of the best penalty."""
 
-    def places_for(self, stop: float) -> Array:  # noqa: ARG002 - for games that use it
-        """Return a grid of places that resolves D² at stops up to this one."""
-        return self.places
+    def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
+        """Return D at one stop on a cell of places, for a game with caps that cells prove."""
+        raise NotImplementedError
+
+    def unproven_places(self, mixture: Strategy, cap: arb) -> balls.Interval:
+        """Return the places at which the cap is not proven by a tail or near zero."""
+        raise NotImplementedError
+
+    def excess(self, place: arb, stop: float) -> arb:
+        """Return D² at one place and one stop."""
+        return squared(self.over_places(exact(stop), place, exact(0)).centre)
+
+    def witness(self, stop: float) -> Strategy:
+        """Return a place at which D² is large at one stop, in floating point."""
+        return Strategy.single(self.highest(Strategy.single(stop))[0])
 
     def highest(self, mixture: Strategy, places: Array | None = None) -> tuple[float, float]:
         """Return the place with the largest sum of a mixture, also between places of the grid."""
@@ -183,14 +177,20 @@ class Game(ABC):
     ) -> tuple[float, float]:
         """Enclose the largest sum of a mixture over all places."""
         place = exact(self.highest(mixture, places)[0])
-        attained = downward(mixture.total(self.excess(place, stop) for stop in mixture.points))
+        attained = balls.downward(
+            mixture.total(self.excess(place, stop) for stop in mixture.points)
+        )
         cap = slightly_above(attained, tolerance)
         self.prove_cap(mixture, cap)
         return attained, cap
 
+    def prove_cap(self, mixture: Strategy, cap: float) -> None:
+        """Prove that the sum of a mixture is at most the cap at every place."""
+        prove_claim([(self, mixture)], cap)
+
     def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
         """Solve the game of the first reading on grids, with a cap that holds between places."""
-        found = solve(self.payoff, places, stops, tolerance)
+        found = solve(self.payoff, places, stops, tolerance, smooth=self.smooth)
         return found._replace(upper=self.highest(found.mixture, places)[1])
 
     def late_stops_are_worse(self, spectrum: Strategy | None, floor: float) -> bool:
@@ -201,43 +201,27 @@ class Game(ABC):
     def prove_floor(self, spectrum: Strategy | None, floor: float) -> None:
         """Prove that every stop has at least this excess: on a spectrum, or at some place."""
         if not self.late_stops_are_worse(spectrum, floor):
-            raise WorkLimitError("Not proven: no late stop is better than the best one.")
+            raise balls.WorkLimitError("Not proven: no late stop is better than the best one.")
         self.prove_early_floor(spectrum, exact(floor))
 
 
-def highest(mixtures: Sequence[tuple[Game, Strategy]], grid: Array) -> tuple[float, float]:
-    """Return the place with the largest mean of D² over mixtures of stops in several games."""
+Claim = Sequence[tuple[Game, Strategy]]
+"""Games with mixtures: the mean of their sums is to be at most a cap at every place."""
+
+
+def highest(claim: Claim, grid: Array) -> tuple[float, float]:
+    """Return the place where the mean of the sums of a claim is largest, in floating point."""
 
     def depth(places: Array) -> Array:
         flat = places.ravel()
-        sums = [one.mean(game.payoff(flat, np.array(one.points))) for game, one in mixtures]
+        sums = [one.mean(game.payoff(flat, np.array(one.points))) for game, one in claim]
         return np.asarray(-np.mean(sums, axis=0)).reshape(places.shape)
 
     place, least = lowest(depth, grid, margin=0.05)
     return place, -least
 
 
-class CellGame(Game):
-    """A game with D on cells of places, which prove caps."""
-
-    @abstractmethod
-    def over_places(self, stop: arb, place: arb, radius: arb) -> Square:
-        """Return D at one stop on a cell of places."""
-
-    @abstractmethod
-    def unproven_places(self, mixture: Strategy, cap: arb) -> Interval:
-        """Return the places at which the cap is not proven by a tail or near zero."""
-
-    def excess(self, place: arb, stop: float) -> arb:
-        """Return D² at one place and one stop."""
-        return squared(self.over_places(exact(stop), place, exact(0)).centre)
-
-    def prove_cap(self, mixture: Strategy, cap: float) -> None:
-        """Prove that the sum of a mixture is at most the cap at every place."""
-        prove_claim([(self, mixture)], cap)
-
-
-def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
+def prove_claim(claim: Claim, cap: float) -> None:
     """Prove that the mean of the sums of some mixtures is at most the cap at every place."""
     parts = [
         (game, exact(stop), share / len(claim))
@@ -255,7 +239,7 @@ def prove_claim(claim: Sequence[tuple[CellGame, Strategy]], cap: float) -> None:
     balls.prove_cap(values, game.unproven_places(mixture, level), level)
 
 
-class FlowGame(CellGame):
+class FlowGame(Game):
     """A game with D on cells of stops too, which prove floors."""
 
     searched_stops: Array
@@ -295,21 +279,6 @@ class FlowGame(CellGame):
         least, log_stop = min(found)
         return math.exp(log_stop), least
 
-    def solved(self, places: Array, stops: Array, tolerance: float) -> Solution:
-        """Solve the game of the first reading on grids, with values that hold between them."""
-        found = super().solved(places, stops, tolerance)
-        points = np.array(found.spectrum.points)
-
-        def height(stops: Array) -> Array:
-            values = found.spectrum.mean(self.payoff(points, stops.ravel()).T)
-            return values.reshape(stops.shape)
-
-        return found._replace(lower=lowest(height, self.stops, margin=0.05)[1])
-
-    def witness(self, stop: float) -> Strategy:
-        """Return a place at which D² is large at one stop, in floating point."""
-        return Strategy.single(self.highest(Strategy.single(stop))[0])
-
     def prove_early_floor(self, spectrum: Strategy | None, level: arb) -> None:
         """Prove a floor under D² at every stop of the grid: on a spectrum, or at some place."""
 
@@ -333,7 +302,7 @@ def inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
     attained, cap = game.largest(best, tolerance / 4)
     floor = max(0.0, attained - tolerance / 4 * max(1.0, attained))
     game.prove_floor(None, floor)
-    return enclosure(floor, cap, best.moved(game.to_stops).heaviest, tolerance)
+    return enclosure(floor, cap, float(game.to_stops(np.array(stop))), tolerance)
 
 
 def adaptive_inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
@@ -342,10 +311,10 @@ def adaptive_inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
         # A mixture of earlier stops is nearly as good, and shorter to prove.
         early = game.stops[game.stops <= game.stops[-2] / 2]
         above = game.solved(game.places, early, tolerance / 4)
-        room = tolerance / 10 * max(1.0, above.upper)
-        cap = above.upper + room
         finite = game.places[np.isfinite(game.places)]
         below = game.solved(finite, game.stops, tolerance / 4)
+        room = tolerance / 10 * max(1.0, above.upper)
+        cap = above.upper + room
         floor = max(below.lower - room, 0.0)
         if cap - floor <= 10 * room and game.late_stops_are_worse(below.spectrum, floor):
             break
@@ -355,10 +324,12 @@ def adaptive_inflation(games: Iterable[Game], tolerance: float) -> Enclosure:
     return with_witnesses(found, game, above.mixture, below.spectrum)
 
 
-def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solution:
-    """Solve the game of the first reading on grids, up to a difference of both values.
+def solve(
+    payoff: Payoff, places: Array, stops: Array, tolerance: float, *, smooth: bool = True
+) -> Solution:
+    """Solve the game of the first reading, up to a difference of both values.
 
-    Stops that are whole numbers stay whole, because new points are taken from the grid.
+    Where D² is ``smooth`` on the grids, points are also taken from between theirs.
     """
     # Each linear program has few points. The best answers of both players to its solution, found on
     # the fine grids, are added to it until neither has a better one.
@@ -368,12 +339,14 @@ def solve(payoff: Payoff, places: Array, stops: Array, tolerance: float) -> Solu
         mixture, spectrum, value = _equilibrium(payoff, rows, columns)
         risks = mixture.mean(payoff(places, np.array(mixture.points)))
         values = spectrum.mean(payoff(np.array(spectrum.points), stops).T)
-        if risks.max() - values.min() <= tolerance:
-            return Solution(mixture, spectrum, float(values.min()), float(risks.max()))
-        rows = np.union1d(rows, places[_peaks(risks, value)])
-        columns = np.union1d(columns, stops[_peaks(-values, -value)])
-    raise WorkLimitError(
-        f"The game of stop and spectrum is only solved to [{values.min():.6g}, {risks.max():.6g}]; "
+        peaks, tops = _vertices(places, risks, smooth)
+        troughs, depths = _vertices(stops, -values, smooth)
+        if tops.max() + depths.max() <= tolerance:
+            return Solution(mixture, spectrum, -float(depths.max()), float(tops.max()))
+        rows = np.union1d(rows, peaks[tops > value])
+        columns = np.union1d(columns, troughs[-depths < value])
+    raise balls.WorkLimitError(
+        f"The game of stop and spectrum is only solved to [{-depths.max():.6g}, {tops.max():.6g}]; "
         "use a larger tolerance."
     )
 
@@ -397,29 +370,39 @@ def _equilibrium(payoff: Payoff, rows: Array, columns: Array) -> tuple[Strategy,
         method="highs",
     )
     if not found.success:
-        raise WorkLimitError(f"The linear program failed: {found.message}")
-    mixture = _without_zeros(columns, found.x[:-1])
-    return mixture, _without_zeros(rows, -found.ineqlin.marginals), float(found.fun)
+        raise balls.WorkLimitError(f"The linear program failed: {found.message}")
+    mixture = Strategy.of(columns, found.x[:-1])
+    return mixture, Strategy.of(rows, -found.ineqlin.marginals), float(found.fun)
 
 
-def _without_zeros(points: Array, weights: Array) -> Strategy:
-    kept = weights > 1e-9 * weights.max()  # smaller ones are rounding errors of the solver
-    return Strategy.of(points[kept], weights[kept])
-
-
-def _peaks(heights: Array, level: float) -> NDArray[np.intp]:
-    """Return the indices of local maxima above a level, both ends included."""
+def _vertices(grid: Array, heights: Array, smooth: bool) -> tuple[Array, Array]:
+    """Return the peaks of a curve and their heights; of a smooth one by parabolas."""
     padded = np.concatenate([[-np.inf], heights, [-np.inf]])
-    is_peak = (heights >= padded[:-2]) & (heights >= padded[2:]) & (heights > level)
-    return np.flatnonzero(is_peak)
+    peaks = np.flatnonzero((heights >= padded[:-2]) & (heights >= padded[2:]))
+    points, tops = grid[peaks], heights[peaks]
+    if not smooth:
+        return points, tops
+    inner = (peaks > 0) & (peaks < len(grid) - 1)
+    inner[inner] = np.isfinite(grid[peaks[inner] + 1])
+    middle = peaks[inner]
+    before = grid[middle] - grid[middle - 1]
+    after = grid[middle + 1] - grid[middle]
+    rise = (heights[middle] - heights[middle - 1]) / before
+    fall = (heights[middle] - heights[middle + 1]) / after
+    slope = (rise * after - fall * before) / (before + after)
+    # On a plateau the parabola has no vertex.
+    bend = 2 * np.maximum(rise + fall, np.finfo(float).tiny) / (before + after)
+    points[inner] += slope / bend
+    tops[inner] += slope**2 / (2 * bend)
+    return points, tops
 
 
 def enclosure(floor: float, cap: float, stop: float, tolerance: float) -> Enclosure:
     """Return the enclosure of 1 + D², given proven ends of D²; refuse one that is too wide."""
-    lower = downward(1 + exact(max(floor, 0.0)))
-    upper = upward(1 + exact(cap))
+    lower = balls.downward(1 + exact(max(floor, 0.0)))
+    upper = balls.upward(1 + exact(cap))
     if upper - lower > tolerance * max(1.0, lower):
-        raise WorkLimitError(
+        raise balls.WorkLimitError(
             f"The ratio is only known to lie in [{lower!r}, {upper!r}]; use a larger tolerance "
             f"than {tolerance:g}."
         )
@@ -430,11 +413,15 @@ def with_witnesses(
     found: Enclosure, game: Game, mixture: Strategy, spectrum: Strategy
 ) -> Enclosure:
     """Return the enclosure of the first reading with what proves both of its ends."""
-    stops = mixture.moved(game.to_stops)
+    stops = game.to_stops(np.array(mixture.points)).tolist()
     # The weight of an eigenvalue x in the game is its share of the ridge risk. The risk of ridge in
     # one direction is proportional to 1/(1 + x), so the share of directions is larger by 1 + x.
-    x, weights = np.array(spectrum.moved(game.to_eigenvalues))
-    directions = weights * (1 + x)
-    shares = (directions / directions.sum()).tolist()
-    pairs = tuple(zip(*stops, strict=True)), tuple(zip(x.tolist(), shares, strict=True))
-    return Enclosure(found.lower, found.upper, stops.heaviest, *pairs)
+    x = game.to_eigenvalues(np.array(spectrum.points))
+    directions = np.array(spectrum.weights) * (1 + x)
+    shares = directions / directions.sum()
+    return replace(
+        found,
+        stop=stops[int(np.argmax(mixture.weights))],
+        mixture=tuple(zip(stops, mixture.weights, strict=True)),
+        spectrum=tuple(zip(x.tolist(), shares.tolist(), strict=True)),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,16 +147,11 @@ def batch_cost(run: PlannedRun, source: SpectrumSource, size: int) -> BatchCost:
         # a run that diverges costs without bound
         return (found, error) if np.isfinite(found + error) else (np.inf, np.inf)
 
-    here, error = costs(size)
-    # Batches that add one per cent to the risk no longer matter.
-    # the excess falls like 1/size: a first guess, and then powers of two around it
-    excess = min(here - 1, 1e6) * size / 0.01
-    enough = 2 ** int(np.ceil(np.log2(np.clip(excess, 1.0, source.n_samples))))
-    while enough > 1 and costs(enough // 2)[0] <= 1.01:
-        enough //= 2
-    while enough < source.n_samples and costs(enough)[0] > 1.01:
-        enough *= 2
-    return BatchCost(size, here, error, enough if enough < source.n_samples else None)
+    cost, error = costs(size)
+    # The least power of two whose batches add at most one per cent to the risk.
+    powers = range(math.ceil(math.log2(source.n_samples)) + 1)
+    enough = 2 ** bisect_left(powers, True, key=lambda power: costs(2**power)[0] <= 1.01)
+    return BatchCost(size, cost, error, enough if enough < source.n_samples else None)
 
 
 def isotropic_eigenvalues(n_samples: int, n_features: int) -> Array:

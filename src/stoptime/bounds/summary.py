@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stoptime.bounds.balls import (  # isort: skip
-    PRECISION, Enclosure, WorkLimitError, exact, working_precision,
-)  # fmt: skip
+from stoptime.bounds import balls
+from stoptime.bounds.balls import Enclosure, exact
 from stoptime.bounds.certificates import parameter_error, risk_inflation, variance_coupling
 from stoptime.methods.base import Filter
 from stoptime.methods.flows import AcceleratedFlow, CriticalFlow, GradientFlow, HeavyBallFlow
@@ -220,9 +219,9 @@ def coupling_counterexample(constant: float) -> float:
         # |J₁(√x)| has a peak near this x.
         x = (math.pi * (k + 0.75)) ** 2
         # The phase √x modulo π loses all digits of √x before the point: so many are added.
-        with working_precision(PRECISION + 2 * max(0, math.frexp(x)[1])):
-            ball = exact(x)
-            if (1 + ball) ** 2 * 4 * ball.sqrt().bessel_j(1) ** 2 / ball > constant:
+        with balls.working_precision(balls.PRECISION + 2 * max(0, math.frexp(x)[1])):
+            at = exact(x)
+            if (1 + at) ** 2 * 4 * at.sqrt().bessel_j(1) ** 2 / at > constant:
                 return x
         k += 1 + k // 50
-    raise WorkLimitError(f"No counterexample to the constant {constant:g} was verified.")
+    raise balls.WorkLimitError(f"No counterexample to the constant {constant:g} was verified.")

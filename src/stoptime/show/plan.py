@@ -242,8 +242,10 @@ def plan(  # noqa: PLR0913 - step and momentum have torch's names beside ours
         descent.tuned_to([] if eigenvalues is None else eigenvalues)
     except ValueError:  # with momentum longer steps converge than without
         descent = _configured(descent, "auto")
-    safer = _safer(chosen)
-    planned = Plan(penalty, run, made(descent), None if safer is None else made(safer), scale)
+    # Nesterov's method with friction 5 has a much better guarantee for a few more steps.
+    is_risky = isinstance(chosen, Nesterov) and chosen.momentum is None and chosen.friction != 5
+    safer = made(replace(chosen, friction=5.0)) if is_risky else None
+    planned = Plan(penalty, run, made(descent), safer, scale)
     if batch_size is None:
         return planned
     if data is None:
@@ -310,10 +312,3 @@ def _configured(
     if wrong:
         raise ValueError(f"{method} has no {' and no '.join(sorted(wrong))}.")
     return replace(method, **given)
-
-
-def _safer(method: Method) -> Nesterov | None:
-    """Return Nesterov's method with friction 5: a much better guarantee for a few more steps."""
-    if not isinstance(method, Nesterov) or method.momentum is not None or method.friction == 5:
-        return None
-    return replace(method, friction=5.0)
