@@ -405,6 +405,22 @@ def test_errors_of_a_search_are_exact_beside_a_heavy_row(name, heavy):
     np.testing.assert_allclose(model.errors_[1::7], exact.errors, rtol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["auto", "gradient-flow", "accelerated-flow", "nesterov"])
+def test_stops_before_the_first_of_the_whole_data_are_searched(name):
+    """With an intercept, a row of nearly all weight is the mean: without it all happens earlier."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] - X[:, 1] + rng.normal(size=60)
+    weights = np.append(0.9999, np.full(59, 1e-4 / 59))
+    model = fitted(name, X, y, weights)
+    stops = np.geomspace(1e-2, 1e4, 800)
+    if model.method_.whole_stops:
+        stops = np.unique(np.round(stops[stops >= 1]))
+    options = {"sample_weight": weights, "standard_errors": False}
+    dense = st.leave_one_out(X, y, model.method_, stops[stops <= model.stops_[-1]], **options)
+    assert model.choice_.error <= CLOSE * dense.errors.min()
+
+
 def test_rows_of_weight_zero_are_no_rows():
     data = problem(0)
     weights = (np.arange(data.n) % 3 > 0).astype(float)

@@ -8,7 +8,7 @@ oscillates an ellipse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
@@ -188,18 +188,22 @@ class Ellipse:
 Contour = Ladder | Ellipse
 
 
-def values_at(contour: Contour, method: Filter, stops: Array, scale: float) -> Array:
-    """Return g(scale·s, t) at the nodes of a contour, a column for every stop between the ends."""
-    return filter_values(method, contour.nodes, stops, scale)
+def values_at(contour: Contour, method: Filter, stops: Array, scales: Array) -> Array:
+    """Return g(cs, t) at the nodes of a contour; see :func:`filter_values`."""
+    return filter_values(method, contour.nodes, stops, scales)
 
 
-def filter_values(method: Filter, nodes: Array, stops: Array, scale: float) -> Array:
-    """Return g(scale·s, t) at some nodes, a column for every stop between the ends."""
+def filter_values(method: Filter, nodes: Array, stops: Array, scales: Array) -> Array:
+    """Return g(cs, t) for c in scales, s in nodes and t in stops between the ends of a path."""
+    # in one call, because an iteration takes all steps again in every call
+    s = np.multiply.outer(scales, nodes).reshape(-1, 1)
     if np.isinf(stops).any():  # the limit of a path that ends before least squares
-        return method.shrinkage(scale * nodes[:, None], stops)
-    # nodes and stops are finite, and need no further check
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        return np.asarray(method._shrinkage(scale * nodes[:, None], stops))
+        found = method.shrinkage(s, stops)
+    else:
+        # nodes and stops are finite, and need no further check
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            found = np.asarray(method._shrinkage(s, stops))
+    return found.reshape(len(scales), len(nodes), len(stops))
 
 
 class Served(NamedTuple):
@@ -216,7 +220,7 @@ def ladder_for(method: Filter, stops: Array, scales: Array, largest: float) -> S
     # the last node lies beyond the largest eigenvalue, where an iteration may diverge
     if isinstance(method, Iteration) and scale * ladder.nodes[-1] >= method.largest_eigenvalue:
         return None
-    if not ladder.serves(values_at(ladder, method, stops, scale)):
+    if not ladder.serves(values_at(ladder, method, stops, np.array([scale]))[0]):
         return None
     return _served(ladder, method, stops, scales, 64)
 
@@ -277,12 +281,12 @@ class Span:
         few = np.union1d(pivots[:rank], np.arange(0, count, max(count // (4 * rank), 1)))
         return few, self.filters[few], np.linalg.pinv(self.filters[few])
 
-    def locate(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
-        """Return coordinates of a method at some stops, and its distances from the span."""
+    def locate(self, method: Filter, stops: Array, scales: Array) -> tuple[Array, Array]:
+        """Return coordinates of a method, (n_scales, n_columns, n_stops), and its distances."""
         few, filters, inverse = self._few
-        values = filter_values(method, self.contour.nodes[few], stops, scale)
+        values = filter_values(method, self.contour.nodes[few], stops, scales)
         coordinates = inverse @ values
-        distance = np.abs(filters @ coordinates - values).max(axis=0, initial=0)
+        distance = np.abs(filters @ coordinates - values).max(axis=(0, 1), initial=0)
         return coordinates, distance
 
     @classmethod
@@ -293,13 +297,13 @@ class Span:
         return cls(contour, filters, contour.weights(filters))
 
     @classmethod
-    def of_scales(cls, contour: Contour, values: Sequence[Array]) -> Span:
+    def of_scales(cls, contour: Contour, values: Array) -> Span:
         """Return a basis of filters whose values are given for the scales of rows, in turn."""
         # another scale is another stop: the first and the last one span nearly all between them
-        span = cls.of(contour, np.hstack([values[0], values[-1]]) if values[1:] else values[0])
+        span = cls.of(contour, np.hstack(list(values[[0, -1]])) if len(values) > 1 else values[0])
         if all(span.located(own)[1].max(initial=0) <= SPANNED for own in values[1:-1]):
             return span
-        return cls.of(contour, np.hstack(values))
+        return cls.of(contour, np.hstack(list(values)))
 
     def scaled(self, largest: float) -> Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""

@@ -11,7 +11,7 @@ M takes one pass over the rows. After that, another stop or another method costs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -265,17 +265,13 @@ class Look:
     products: Array
     kept: list[Part]
 
-    def errors(self, coordinates: Sequence[Array]) -> Array:
-        """Return mean squares at stops with these coordinates at the scales, (n_stops, n_targets).
-
-        Each of them has shape (n_columns, n_stops), or (n_columns, n_stops, n_targets) where every
-        target has stops of its own.
-        """
+    def errors(self, coordinates: Array) -> Array:
+        """Return mean squares, (n_stops, n_targets), from (n_scales, n_columns, n_stops)."""
         return self._squares(coordinates, np.arange(self.products.shape[1]))
 
     def errors_at(self, method: Filter, stops: Array) -> Array:
         """Return mean squares of a method whose filters are in the span."""
-        return self.errors([self._located(method, stops, one)[0] for one in self.scales.all])
+        return self.errors(self._located(method, stops, self.scales.all)[0])
 
     def errors_between(self, method: Filter, points: Array, columns: Places) -> Array:
         """Return mean squares at stops between the ends, (n_points, n_brackets).
@@ -285,15 +281,12 @@ class Look:
         # many targets have the same stops
         stops, places = np.unique(points, return_inverse=True)
         places = places.reshape(points.shape)
-        located = [self._located(method, stops, one) for one in self.scales.all]
-        found = self._squares([own for own, _ in located], columns, places)
+        coordinates, distance = self._located(method, stops, self.scales.all)
+        found = self._squares(coordinates, columns, places)
         # a filter outside of the span by more than a search can bear is not looked at
-        distance = np.max([far for _, far in located], axis=0)
         return np.where((distance > 100 * SPANNED)[places], np.inf, found)
 
-    def _squares(
-        self, coordinates: Sequence[Array], targets: Places, places: Places | None = None
-    ) -> Array:
+    def _squares(self, coordinates: Array, targets: Places, places: Places | None = None) -> Array:
         """Return mean squares of some targets, each at all stops or at its own ``places``."""
         parts = []
         for some in slices(len(targets), TARGETS_AT_ONCE):
@@ -312,19 +305,19 @@ class Look:
             return None
         farthest = 0.0
 
-        def coordinates(scale: float) -> Array:
+        def coordinates(scales: Array) -> Array:
             nonlocal farthest
-            found, distance = self._located(method, stops, scale)
+            found, distance = self._located(method, stops, scales)
             farthest = max(farthest, distance.max(initial=0))
             return found
 
         mix = Mix.of(coordinates, scales)
         return mix if mix is not None and farthest <= SPANNED else None
 
-    def _located(self, method: Filter, stops: Array, scale: float) -> tuple[Array, Array]:
+    def _located(self, method: Filter, stops: Array, scales: Array) -> tuple[Array, Array]:
         """Return coordinates of a method in the columns, and its distance from the span."""
         inner = between_ends(method, stops)
-        coordinates, distance = self.span.locate(method, stops[inner], scale)
+        coordinates, distance = self.span.locate(method, stops[inner], scales)
         out = np.zeros(len(stops))
         out[inner] = distance
         return with_ends(coordinates, stops, inner), out
@@ -369,10 +362,11 @@ def operators_of(source: Source, block: RowBlock) -> tuple[Array, Array]:
 
 def with_ends(coordinates: Array, stops: Array, inner: NDArray[np.bool_]) -> Array:
     """Return coordinates of all stops in the columns from those of stops between the ends."""
-    out = np.zeros((len(coordinates) + 2, len(stops)))
-    out[:-2, inner] = coordinates
-    out[-2] = stops == 0
-    out[-1] = ~inner & (stops > 0)
+    *several, count, _ = coordinates.shape
+    out = np.zeros((*several, count + 2, len(stops)))
+    out[..., :-2, inner] = coordinates
+    out[..., -2, :] = stops == 0
+    out[..., -1, :] = ~inner & (stops > 0)
     return out
 
 
@@ -432,11 +426,10 @@ def route_to(
     if served is None:
         return Route(Downdated(eigenvalues, method, inner, by_svd), alone)
     contour, few = served
-    values = [values_at(contour, method, inner, one) for one in few.all]
+    values = values_at(contour, method, inner, few.all)
     span = Span.of_scales(contour, values)
-    coordinates = [with_ends(span.filters.T @ own, stops, inside) for own in values]
     source = Ridges(eigenvalues, contour.penalties, span.weights)
-    return Route(source, Mix(few, np.stack(coordinates)))
+    return Route(source, Mix(few, with_ends(span.filters.T @ values, stops, inside)))
 
 
 def _alone(scales: Array, coordinates: Array) -> Mix:

@@ -32,9 +32,11 @@ class Scales:
 
     @classmethod
     def of(
-        cls, function: Callable[[float], Array], scales: Array, most: float = 64
+        cls, function: Callable[[Array], Array], scales: Array, most: float = 64
     ) -> Scales | None:
         """Return scales from which this function is known for rows of all given scales.
+
+        It is a function of several scales at once, which are the first axis of its result.
 
         None if a polynomial with at ``most`` so many nodes, or 16, cannot follow it. That takes
         oscillations so late that small differences between the scales of light rows turn them.
@@ -50,8 +52,7 @@ class Scales:
             # them, no row has more than 1/17 of the weight
             light = distinct if count == 8 else distinct[:-16]
             nodes = light[0] + (light[-1] - light[0]) * chebyshev(count)
-            values = np.stack([function(one) for one in nodes])
-            sizes = np.abs(dct(values, axis=0)).reshape(count, -1).max(axis=1)
+            sizes = np.abs(dct(function(nodes), axis=0)).reshape(count, -1).max(axis=1)
             # the last Chebyshev coefficients have fallen: a polynomial holds between the nodes
             if sizes[-2:].max() <= 1e-11 * sizes.max():
                 return cls(distinct[len(light) :], nodes)
@@ -89,12 +90,10 @@ class Mix:
     coordinates: Array
 
     @classmethod
-    def of(cls, coordinates: Callable[[float], Array], scales: Array) -> Mix | None:
+    def of(cls, coordinates: Callable[[Array], Array], scales: Array) -> Mix | None:
         """Return the coordinates, which are a function of the scale, for rows of these scales."""
         found = Scales.of(coordinates, scales)
-        if found is None:
-            return None
-        return cls(found, np.stack([coordinates(one) for one in found.all]))
+        return None if found is None else cls(found, coordinates(found.all))
 
     def of_rows(self, scale: Any) -> Array:
         """Return the coordinates for rows of these scales, (n_rows or 1, n_columns, n_stops)."""

@@ -38,6 +38,7 @@ from stoptime.spectrum.data import Want, rows_of
 from stoptime.spectrum.row_data import lost_columns
 from stoptime.stopping.gcv import gcv_errors
 from stoptime.stopping.grid import (
+    LARGEST_RATIO,
     depth_of,
     fine_stops,
     later_stops,
@@ -247,21 +248,27 @@ class _Family(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _family(methods: tuple[Filter, ...], depth: int) -> _Family | None:
+def _family(methods: tuple[Filter, ...], depth: int, *, early: bool) -> _Family | None:
     """Return what a search on the default grids needs; None if the ladder does not serve.
 
     It is in units of the largest eigenvalue, and kept, since it is the same for all data of about
-    the same condition number.
+    the same condition number. With ``early`` the span holds filters at stops before the first one.
     """
     stops = [unit_stops(method, depth) for method in methods]
     gains = [one.largest_gain(own) for one, own in zip(methods, stops, strict=True)]
     gain = max(float(own[-1]) for own in gains)
     ladder = Ladder.down_to(UNLEARNED / max(gain, UNLEARNED), 1.0)
-    values = [values_at(ladder, *pair, 1.0) for pair in zip(methods, stops, strict=True)]
-    if not ladder.serves(np.hstack(values)):
+    columns = []
+    for method, own in zip(methods, stops, strict=True):
+        # a few powers of a stop close to zero hold all of them
+        before = own[0] * np.array([0.0, 0.01, 0.1] * early) ** (1 / method.time_power)
+        columns.append(values_at(ladder, method, np.append(own, before), np.ones(1))[0])
+    values = np.hstack(columns)
+    if not ladder.serves(values):
         return None
-    span = Span.of(ladder, np.hstack(values))
-    return _Family(stops, gains, span, [span.filters.T @ own for own in values])
+    span = Span.of(ladder, values)
+    coordinates = [span.filters.T @ own for own in columns]
+    return _Family(stops, gains, span, coordinates)
 
 
 @dataclass(frozen=True)
@@ -342,8 +349,7 @@ class _Search:
         method = problem.filter
         contour, scales = served
         dense = np.union1d(stops, _between(method, stops, phase))
-        values = [values_at(contour, method, dense, one) for one in scales.all]
-        span = Span.of_scales(contour, values)
+        span = Span.of_scales(contour, values_at(contour, method, dense, scales.all))
         look = self._left_out(problem).look(
             span, scales, {method: last}, per_target=self.per_target
         )
@@ -351,9 +357,17 @@ class _Search:
 
     def _grid(self, problem: Problem, later: float) -> Array:
         """Return the stops of a method between the ends that the spectrum can be trusted with."""
+        power = problem.filter.time_power
         grid = stops_to_try(problem, self.size)[0]
         grid = grid[(grid > 0) & np.isfinite(grid)]
-        end = grid[-1] * later ** (1 / problem.filter.time_power)
+        # without a heavy row, eigenvalues may be larger by its scale, so that all happens earlier
+        earliest = grid[0] / self._left_out(problem).rows.scales.max() ** (1 / power)
+        count = int(np.log(grid[0] / earliest) / np.log(LARGEST_RATIO))
+        early = np.geomspace(earliest, grid[0], count + 1)[:count]
+        if problem.tuned.whole_stops:
+            early = np.unique(np.round(early[early >= 1]))
+        grid = np.union1d(early, grid)
+        end = grid[-1] * later ** (1 / power)
         while grid[-1] < end and (more := later_stops(problem, float(grid[-1]))).size:
             grid = np.concatenate([grid, more])
         return grid[: max(_trusted(problem, grid), 1)]
@@ -368,24 +382,25 @@ class _Search:
         spectrum = problems[0].spectrum
         methods = tuple(one.filter for one in problems)
         far = TRUST * spectrum.accuracy.gain
-        # a method without a row sees eigenvalues that are larger by the scale, as at a later stop
+        # a method without a row sees eigenvalues larger by its scale: the first stop is for
+        # the largest scale, and the last one for the smallest
         scales = left_out.rows.present_scales
-        unit = left_out.largest * float(scales.min())
+        unit = left_out.largest * float(scales.max())
         spread = float(scales.max() / scales.min())
         depth = depth_of(spectrum, far) + int(np.ceil(np.log(later * spread) / RUNG))
-        family = _family(methods, depth)
+        family = _family(methods, depth, early=spread > 1)
         if family is None:
             return {}
         grids = {}
-        for method, stops, gains in zip(methods, family.stops, family.gains, strict=True):
-            grids[method] = (stops / unit ** (1 / method.time_power))[gains * spread <= gains[-1]]
+        for method, stops in zip(methods, family.stops, strict=True):
+            grids[method] = stops / unit ** (1 / method.time_power)
         last = {method: float(stops[-1]) for method, stops in grids.items()}
         span = family.span.scaled(left_out.largest)
 
-        def values(scale: float) -> Array:
+        def values(scales: Array) -> Array:
             # a few stops tell how fast the filters change with the scale of a row
-            few = [values_at(span.contour, one, own[::8], scale) for one, own in grids.items()]
-            return np.hstack(few)
+            few = [values_at(span.contour, one, own[::8], scales) for one, own in grids.items()]
+            return np.concatenate(few, axis=2)
 
         nodes = Scales.of(values, scales)
         if nodes is None:
@@ -398,7 +413,7 @@ class _Search:
             grid = _with_ends(problem, grids[method][:count])
             if spread == 1:
                 inside = between_ends(method, grid)
-                errors = look.errors([with_ends(own[:, :count], grid, inside)])
+                errors = look.errors(with_ends(own[:, :count], grid, inside)[None])
             else:
                 errors = look.errors_at(method, grid)
             heights = partial(look.errors_between, problem.filter)
