@@ -196,7 +196,8 @@ def test_products_are_at_most_those_of_nesterovs_iteration(rng, name, phase):
     penalised = st.path(A, y, "ridge", [1.0], fit_intercept=False, penalty_matrix=st.Differences(2))
     assert found.krylov.products + penalised.krylov.products == A.count
     # every iteration takes a product with X and one with its transpose
-    most = 2 * phase + (9 if phase < 10 else 0) + (name == "nesterov")
+    # and the change of the path over five vectors takes ten more
+    most = 2 * phase + (15 if phase < 10 else 0) + (name == "nesterov")
     assert found.krylov.products <= most
 
 

@@ -69,7 +69,7 @@ def test_the_grid_grows_while_the_error_falls_and_memory_allows(monkeypatch):
 @pytest.mark.filterwarnings("ignore::stoptime.StopWarning")
 @pytest.mark.parametrize("options", [{"cv": 3}, {"rule": "path-gcv"}], ids=str)
 def test_a_first_look_ends_where_memory_does(options, rng, monkeypatch):
-    monkeypatch.setattr(growing, "MEMORY", 5 * 8 * 250)
+    monkeypatch.setattr(growing, "MEMORY", 8 * 8 * 250)  # of eight vectors
     X = rng.standard_normal((300, 250))
     y = X @ rng.standard_normal(250) + rng.standard_normal(300)
     model = st.StoppedRegressorCV(**options).fit(aslinearoperator(X), y)

@@ -299,11 +299,17 @@ class Span:
     @classmethod
     def of_scales(cls, contour: Contour, values: Array) -> Span:
         """Return a basis of filters whose values are given for the scales of rows, in turn."""
-        # another scale is another stop: the first and the last one span nearly all between them
-        span = cls.of(contour, np.hstack(list(values[[0, -1]])) if len(values) > 1 else values[0])
-        if all(span.located(own)[1].max(initial=0) <= SPANNED for own in values[1:-1]):
-            return span
-        return cls.of(contour, np.hstack(list(values)))
+        span = cls.of(contour, values[-1])
+        while len(values) > 1:
+            # another scale is another stop, so that most of them are in the span already
+            rest = values - span.filters @ (span.filters.T @ values)
+            far = np.abs(rest).max(axis=(1, 2))
+            if far.max() <= SPANNED:
+                break
+            further = cls.of(contour, rest[far.argmax()]).filters
+            filters = np.linalg.qr(np.hstack([span.filters, further]))[0]
+            span = cls(contour, filters, contour.weights(filters))
+        return span
 
     def scaled(self, largest: float) -> Span:
         """Return the same for another largest eigenvalue: the nodes are in units of it."""

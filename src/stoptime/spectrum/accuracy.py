@@ -82,7 +82,7 @@ EXACT = Rounding()
 class Space(NamedTuple):
     """The Krylov space of one target: Ritz values, the response, and the way to its basis.
 
-    ``before`` is the space of two vectors ago, None if the space is exhausted, and ``coupling`` the
+    ``before`` is the space of five vectors ago, None if that is exhausted, and ``coupling`` is the
     length by which the image of the last vector leaves the space.
     """
 

@@ -163,11 +163,11 @@ class GolubKahan:
         return entry <= max(self.rounding * self._scale, self.floor)
 
     def space(self, *, accurate: bool = False) -> Space:
-        """Return the Krylov space, and the one of two vectors ago unless it is exhausted."""
+        """Return the Krylov space, and the one of five vectors ago unless it is exhausted."""
         space = self._diagonalised(self.size, accurate)
         if self.exhausted:
             return space
-        before = self._diagonalised(max(self.size - 2, int(self.size > 1)), accurate)
+        before = self._diagonalised(max(self.size - 5, int(self.size > 1)), accurate)
         return space._replace(before=before, coupling=self.alphas[-1] * self.betas[-1])
 
     def _diagonalised(self, k: int, accurate: bool) -> Space:
