@@ -181,6 +181,23 @@ def test_the_lowest_whole_stop_is_found():
     assert least[0] == 1
 
 
+def test_a_sharp_dip_between_two_stops_is_found():
+    """The stops around it are a third higher than the lowest stop of all."""
+    stops = np.arange(1.0, 31.0)
+
+    def heights(points, owner):
+        wide = np.exp(-(((points - 10.0) / 4) ** 2))
+        sharp = 2 * np.exp(-25 * (points - 22.4) ** 2)
+        return 2 - wide - sharp + 0 * owner
+
+    columns = heights(stops, 0)[:, None]
+    assert columns.argmin() == 9
+    assert columns[20:24].min() > 1.3 * columns.min()
+    found, least = lowest_between(heights, stops[:, None], columns, whole=False, fine=0.05)
+    np.testing.assert_allclose(found, 22.4, rtol=1e-3)
+    assert least[0] < 0.1
+
+
 # ---------------------------------------------------------------- names
 
 

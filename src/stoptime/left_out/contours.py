@@ -304,9 +304,11 @@ class Span:
             # another scale is another stop, so that most of them are in the span already
             rest = values - span.filters @ (span.filters.T @ values)
             far = np.abs(rest).max(axis=(1, 2))
-            if far.max() <= SPANNED:
+            # a tenth, because what is left out adds up over scales
+            if far.max() <= SPANNED / 10:
                 break
-            further = cls.of(contour, rest[far.argmax()]).filters
+            left, lengths, _ = np.linalg.svd(rest[far.argmax()], full_matrices=False)
+            further = left[:, lengths > SPANNED / 10]
             filters = np.linalg.qr(np.hstack([span.filters, further]))[0]
             span = cls(contour, filters, contour.weights(filters))
         return span

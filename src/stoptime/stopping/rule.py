@@ -266,7 +266,7 @@ def lowest_between(
     """Return the stop at which each column of errors is least, and its error.
 
     ``columns`` are the errors at the ``stops``, one for each curve; curves that share their stops
-    share one column of them. Every dip that is nearly as low as the lowest stop is looked into:
+    share one column of them. Every dip is looked into:
     ``heights`` are errors at stops (n_points, n_brackets), each of the column that its bracket
     belongs to. With ``whole``, stops are whole numbers; other ones this ``fine`` show every dip.
     Of curves that are ``smooth`` the lowest error is that of a parabola, to about seven digits.
@@ -372,11 +372,9 @@ def _best_places(columns: Floats) -> Places:
 
 
 def _dips(stops: Array, columns: Floats) -> tuple[Places, Places]:
-    """Return places of dips, each with its column, that are within 5 % of the lowest stop."""
+    """Return places of dips, each with its column."""
     inner = columns[1:-1]
-    is_dip = (
-        (inner <= columns[:-2]) & (inner <= columns[2:]) & (inner <= 1.05 * columns.min(axis=0))
-    )
+    is_dip = (inner <= columns[:-2]) & (inner <= columns[2:])
     # on a plateau dips are rounding errors; beside an infinite error there may be a dip
     with np.errstate(invalid="ignore"):
         bend = (columns[:-2] + columns[2:]) / 2 - inner
