@@ -281,7 +281,7 @@ class Look:
         # many targets have the same stops
         stops, places = np.unique(points, return_inverse=True)
         places = places.reshape(points.shape)
-        coordinates, distance = self._located(method, stops, self.scales.all)
+        coordinates, distance = self.span.locate(method, stops, self.scales.all)
         found = self._squares(coordinates, columns, places)
         # a filter outside of the span by more than a search can bear is not looked at
         return np.where((distance > 100 * SPANNED)[places], np.inf, found)
@@ -292,8 +292,10 @@ class Look:
         for some in slices(len(targets), TARGETS_AT_ONCE):
             total: Any = 0
             for own, products in zip(coordinates, self.products, strict=True):
+                width = len(own)  # without the columns of both ends, which come last
                 mine = own if places is None else own[:, places[:, some]].transpose(2, 0, 1)
-                total = total + (mine * (products[targets[some]] @ mine)).sum(axis=1)
+                images = products[targets[some], :width, :width] @ mine
+                total = total + (mine * images).sum(axis=1)
             parts.append(total.T)
         # rounding of the sum may leave a small negative number where the fit is perfect
         return np.maximum(np.concatenate(parts, axis=1), 0)
