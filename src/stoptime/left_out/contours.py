@@ -318,9 +318,3 @@ class Span:
         found = Span(replace(self.contour, largest=largest), self.filters, self.weights)
         vars(found)["_few"] = self._few  # they are the same
         return found
-
-    def located(self, values: Array) -> tuple[Array, Array]:
-        """Return coordinates of filters with these values, and their distances from the span."""
-        coordinates = self.filters.T @ values
-        distance = np.abs(self.filters @ coordinates - values).max(axis=0, initial=0)
-        return coordinates, distance
